@@ -25,9 +25,15 @@ from mixedmode.connectors.files.text_slices import lines_format, only_spark_pars
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.dimensions import joins_sources
-from mixedmode.plan.job_plan import DirectRead, JobPlan, ReadColumn
+from mixedmode.plan.job_plan import PROGRESS, DirectRead, JobPlan, ReadColumn
 from mixedmode.spark.frames import arrow_fields
-from mixedmode.tasks.stage_columns import progress_rows, stage_columns, watched_columns, with_source_column
+from mixedmode.tasks.stage_columns import (
+    only_progress,
+    progress_rows,
+    stage_columns,
+    watched_columns,
+    with_source_column,
+)
 
 __all__ = ["StageInputs", "with_direct_reads"]
 
@@ -50,6 +56,8 @@ def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: St
     try:
         _check_shape(plan, {name: specs[name] for name in plan.sources_read}, inputs.sources)
         direct = {entry: tuple(_entry_reads(plan, entry, specs, inputs)) for entry in plan.entries}
+        if plan.measures_first:
+            direct[PROGRESS] = tuple(_progress_reads(plan, specs, inputs))
     except OnlySparkError as error:
         return replace(plan, by_spark_because=str(error))
     return replace(plan, direct=direct)
@@ -88,8 +96,8 @@ def _only_spark_reads(source: SourceSpec, frame: DataFrame) -> str | None:
 def _entry_reads(
     plan: JobPlan, entry: str, specs: Mapping[str, SourceSpec], inputs: StageInputs
 ) -> Iterator[DirectRead]:
-    """Yield what a reader of sources reads of each of them. The first reader also measures their progress."""
-    measures = plan.source_rows is None and entry == next(iter(plan.entries))
+    """Yield what a reader of sources reads of each of them. One reader also measures their progress (measured_by)."""
+    measures = plan.source_rows is None and entry == plan.measured_by
     frames = {
         number: (relation, _columns(plan, entry, relation, number, measures=measures))
         for number, relation in enumerate(inputs.relations[entry])
@@ -97,17 +105,29 @@ def _entry_reads(
     }
     some = next(frame for _, frame in frames.values())
     for name in plan.sources_read:
-        source, spec = inputs.sources[name], specs[name]
-        assert isinstance(spec, FileSourceSpec), spec
+        source = inputs.sources[name]
         made = [frame for relation, frame in frames.values() if name in relation.sources]
         if measures:
             made.append(progress_rows(plan, plan.sources_read.index(name), source, some))
         if made:
-            queries = tuple(read_query_of(frame, until=source, may_leave=True) for frame in made)
-            drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
-            lines = lines_format(spec)
-            used = _columns_read(queries, source.schema, drift) if lines is None else _every_column(source.schema)
-            yield DirectRead(name, used, queries, lines)
+            yield _direct_read(name, source, specs[name], made)
+
+
+def _progress_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> Iterator[DirectRead]:
+    """Yield what tasks read of each source that only measure the progress."""
+    for number, name in enumerate(plan.sources_read):
+        source = inputs.sources[name]
+        yield _direct_read(name, source, specs[name], [only_progress(plan, number, source)])
+
+
+def _direct_read(name: str, source: DataFrame, spec: SourceSpec, made: Sequence[DataFrame]) -> DirectRead:
+    """Return what tasks read of a source.  made: the rows that they make of it."""
+    assert isinstance(spec, FileSourceSpec), spec
+    queries = tuple(read_query_of(frame, until=source, may_leave=True) for frame in made)
+    drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
+    lines = lines_format(spec)
+    used = _columns_read(queries, source.schema, drift) if lines is None else _every_column(source.schema)
+    return DirectRead(name, used, queries, lines)
 
 
 def _columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, measures: bool) -> DataFrame:
@@ -117,7 +137,7 @@ def _columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, meas
     if reads.changelogs:
         frame = frame.withColumn(WEIGHT_COLUMN, F.lit(1).cast("long"))
     if stage is not None:
-        watched = watched_columns(plan, stage) if entry == next(iter(plan.entries)) else []
+        watched = watched_columns(plan, stage) if entry == plan.measured_by else []
         frame = stage_columns(frame, stage, watched, number)
     return with_source_column(frame) if measures else frame
 

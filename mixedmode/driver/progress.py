@@ -1,7 +1,7 @@
 """The progress of an epoch, and an estimate of the time left, from the figures of its tasks. Pure.
 
 An epoch is a row of parts: for each step, the map side and then the subtasks. Each part is measured as a share from 0
-to 1. The duration of a part is
+to 1. Steps that do not wait for each other run at the same time. The duration of a part is
 
     ended        what it took
     under way    its time so far / its share; while the share is small, mostly what is expected. The time before the
@@ -10,6 +10,9 @@ to 1. The duration of a part is
 
     Example: the map side has weight 1 and took 60 s, the subtasks have weight 0.5 and a share of 0.2 after 6 s.
     Expected are 30 s; measured are 6 / 0.2 = 30 s, too. So 24 s are left, and the share of the epoch is 66 / 90.
+
+Of parts under way at the same time, the one with the most seconds left counts. Parts that have not begun count one
+after the other.
 
 The weight of subtasks follows from the number of rows that the map side makes of each record.
 
@@ -46,6 +49,7 @@ ROW_BY_ROW = Work(weight=12.0, received=0.15, processed=0.95)
 _MADE = 0.3  # rows for each record, as long as nothing is known
 _READ = 0.3  # the share of a map side that has read everything and folded nothing
 _FED = 0.85  # the share of a map side to which Spark has passed all of its input
+_SHARE_MIN = 1e-9  # of a part that is told to have begun
 _TRUSTED = 0.25  # from this share of a part on, its own pace alone tells how long it takes
 
 
@@ -101,6 +105,7 @@ class EpochEstimate:
     bytes_total: int | None = None
     records_total: int | None = None
     _ended: dict[int, float] = field(default_factory=dict)  # {part: when it ended}
+    _begun: dict[int, float] = field(default_factory=dict)  # {part: when its tasks were first seen}
     _idle: float = 0.0  # seconds until the first task showed work: until then, Python and Spark's code were starting
     _last: EpochProgress | None = None
 
@@ -110,7 +115,7 @@ class EpochEstimate:
         seconds_left = self._seconds_left(moment.seconds, parts)
         share = 0.0 if seconds_left is None else moment.seconds / max(moment.seconds + seconds_left, 1e-9)
         names = list(self.steps)
-        current = max((number for number, part in enumerate(parts) if part.has_begun), default=0)
+        current = self._current(parts)
         first, part = (parts[0], parts[current]) if parts else _NOTHING
         bytes_read, bytes_total = self._bytes(first)
         self._last = EpochProgress(
@@ -143,6 +148,13 @@ class EpochEstimate:
             tasks_done=last.tasks_total,
         )
 
+    def _current(self, parts: Sequence[PartFigures]) -> int:
+        """Return the last part under way; between two parts of a step, the one that has ended."""
+        begun = [number for number, part in enumerate(parts) if part.has_begun]
+        waiting = min((number for number in range(len(parts)) if number not in self._ended), default=len(parts))
+        under_way = [number for number in begun if number not in self._ended]
+        return max(under_way or [number for number in begun if number < waiting], default=0)
+
     def _bytes(self, first: PartFigures) -> tuple[int, int | None]:
         """Return the bytes of files that are read, and all bytes; None if unknown.  first: the part that reads them."""
         total = self.bytes_total or int(first.bytes_total) or None
@@ -159,34 +171,39 @@ class EpochEstimate:
         if not any(shares) and not any(part.bytes_read or part.records for part in parts):
             self._idle = now
         self._note_ends(now, parts)
-        whole, weight_known, left = 0.0, 0.0, 0.0  # the seconds of parts with a known duration, and their weight
+        whole, weight_known, left, left_under_way = 0.0, 0.0, 0.0, 0.0  # the first two: of parts of a known duration
         for number, (share, weight) in enumerate(zip(shares, weights, strict=True)):
             expected = weight * whole / weight_known if whole else None
-            began = self._ended.get(number - 1, self._idle)
+            began = self._ended.get(number - 1, self._begun.get(number, self._idle) if number else self._idle)
             if number in self._ended:
                 seconds = max(0.0, self._ended[number] - began)
-            elif number == 0 or number - 1 in self._ended:  # under way
-                measured = max(0.0, now - began) / share if share else expected
+            elif number == 0 or number - 1 in self._ended or parts[number].has_begun:  # under way
+                measured = max(0.0, now - began) / max(share, _SHARE_MIN) if share else expected
                 if measured is None:
                     return None
                 trust = 1.0 if expected is None else min(1.0, share / _TRUSTED)
                 seconds = trust * measured + (1 - trust) * (expected or 0.0)
-                left += max(0.0, (1 - share) * seconds)
+                left_under_way = max(left_under_way, (1 - share) * seconds)
             elif expected is None:
                 return None
             else:
                 left += expected
                 continue
             whole, weight_known = whole + seconds, weight_known + weight
-        return left
+        return left + left_under_way
 
     def _note_ends(self, now: float, parts: Sequence[PartFigures]) -> None:
-        """Note which parts have ended. A part without tasks, before a part with tasks, has taken no time."""
+        """Note which parts have begun and ended. A part without tasks, before a part with tasks, has taken no time."""
         latest = max((number for number, part in enumerate(parts) if part.has_begun), default=-1)
-        for number in range(latest + 1):
-            if number < latest or parts[number].is_complete:
-                before = self._ended.get(number - 1, self._idle)
-                self._ended.setdefault(number, now if parts[number].has_begun else before)
+        for number, part in enumerate(parts[: latest + 1]):
+            is_map = number % 2 == 0
+            if part.has_begun and number not in self._begun:
+                self._begun[number] = now
+                self._ended.pop(number, None)  # it did not run yet when a step that runs beside it did
+            if part.is_complete or (is_map and parts[number + 1].has_begun):
+                self._ended.setdefault(number, now)
+            elif not part.has_begun and (is_map or not parts[number - 1].has_begun):
+                self._ended.setdefault(number, self._ended.get(number - 1, self._idle))
 
     def _shares(self, parts: Sequence[PartFigures]) -> list[float]:
         shares = []

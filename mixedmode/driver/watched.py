@@ -87,7 +87,8 @@ def steps_of(
         if before:
             found[step] = (_part(before[-1], map_side), _part(last, subtasks))
         else:  # a small epoch, or a job without a keyed step: one stage does everything
-            found[step] = (_part(last, map_side), PartFigures())
+            whole = _part(last, map_side)
+            found[step] = (whole, PartFigures(is_complete=whole.is_complete))
     return found
 
 

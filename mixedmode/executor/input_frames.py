@@ -36,7 +36,7 @@ from mixedmode.tasks.stage_columns import (
 )
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["entry_rows", "input_frame", "joined_rows", "listed_files", "map_input", "rows_read"]
+__all__ = ["entry_rows", "input_frame", "joined_rows", "listed_files", "map_input", "rows_of_progress", "rows_read"]
 
 ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
 _OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
@@ -81,12 +81,13 @@ def listed_files(
     return reduce(DataFrame.union, frames)
 
 
-def entry_rows(frame: DataFrame, number: int) -> DataFrame:
-    """Return the rows of one of several entries. The first entry also gets the rows that show the progress."""
+def entry_rows(frame: DataFrame, plan: JobPlan, entry: str) -> DataFrame:
+    """Return the rows of one of several entries. The one that measures also gets the rows that show the progress."""
+    number = list(plan.entries).index(entry)
     prefix = f"_entry{number}_"
     own = {name.removeprefix(prefix): F.col(quoted(name)) for name in frame.columns if name.startswith(prefix)}
     is_own = F.col(ENTRY_COLUMN) == number
-    if number > 0:
+    if entry != plan.measured_by:
         return frame.where(is_own).select(*(column.alias(name) for name, column in own.items()))
     for name in _OF_PROGRESS:  # NULL in rows of an entry, as the columns of an entry are in rows of the progress
         if name in frame.columns:
@@ -100,11 +101,11 @@ def joined_rows(
 ) -> DataFrame:
     """Return the rows of an entry of a job whose sql joins dimensions, made of the rows of sources in an input frame.
 
-    The first entry also gets the rows that show the progress.  tables: {dimension: its rows}.
+    The entry that measures also gets the rows that show the progress.  tables: {dimension: its rows}.
     """
     reads, stage = plan.reader(entry)
     rows = rows_read(session, reads, _source_rows(frame, plan, reads.sources), plan, stage, tables=tables)
-    return _with_progress(rows, frame) if entry == next(iter(plan.entries)) else rows
+    return _with_progress(rows, frame) if entry == plan.measured_by else rows
 
 
 def map_input(session: SparkSession, frame: DataFrame, plan: JobPlan, tables: Mapping[str, DataFrame]) -> DataFrame:
@@ -126,8 +127,12 @@ def _with_progress(rows: DataFrame, frame: DataFrame) -> DataFrame:
     """Return rows of an entry, and those rows of an input frame that show the progress, if it has any."""
     if SOURCE_COLUMN not in frame.columns:
         return rows
-    progress = frame.where(F.col(SOURCE_COLUMN).isNotNull()).select(*(n for n in _OF_PROGRESS if n in frame.columns))
-    return rows.unionByName(progress, allowMissingColumns=True)
+    return rows.unionByName(rows_of_progress(frame), allowMissingColumns=True)
+
+
+def rows_of_progress(frame: DataFrame) -> DataFrame:
+    """Return the rows of an input frame that show the progress of the sources."""
+    return frame.where(F.col(SOURCE_COLUMN).isNotNull()).select(*(n for n in _OF_PROGRESS if n in frame.columns))
 
 
 def _columns_of(frame: DataFrame, number: int) -> DataFrame:

@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 from mixedmode.config.calls import column_in
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import EpochResult, EpochTask
-from mixedmode.executor.stage_tasks import after, epoch_result, map_side, subtasks
+from mixedmode.executor.stage_tasks import epoch_result, map_side, measure_task, subtasks, with_progress
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
+from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.numbers import TaskNumbers
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.subtask import SubtaskTask
@@ -51,6 +52,8 @@ class LocalExecutor:
         made: dict[str, list[pa.Table]] = {name: list(tables) for name, tables in (rows or {}).items()}
         reports = dict[str, list[SubtaskReport]]()
         waiting = set[str]()
+        if plan.measures_first:
+            task = with_progress(task, _measured(measure_task(task), _progress_rows(plan, rows or {}, [])))
         for stage in plan.stages:
             if not stage.reads.sources and waiting.issuperset(stage.reads.stages):
                 waiting.add(stage.operator_id)
@@ -61,11 +64,12 @@ class LocalExecutor:
                 for number, name in enumerate(stage.reads.relations)
                 for table in made.get(name, ())
             ]
-            if stage is plan.stages[0]:
+            if stage.operator_id == plan.measured_by:
                 tables += _progress_rows(plan, rows or {}, tables)
             found = self._run_stage(subtask, self._exchange(map_side(task, stage), tables))
             reports[stage.operator_id] = [report for report, _ in found]
-            task = after(task, reports[stage.operator_id])
+            if stage.operator_id == plan.measured_by:
+                task = with_progress(task, reports[stage.operator_id][:1])
             if subtask.waits_for_end:
                 waiting.add(stage.operator_id)
             elif subtask.is_inner:
@@ -94,6 +98,12 @@ class LocalExecutor:
         if is_repeat:
             _run_subtask(task, blocks, TaskNumbers(number, attempt=0, attempt_id=2 * number))
         return _run_subtask(task, blocks, TaskNumbers(number, int(is_repeat), 2 * number + is_repeat))
+
+
+def _measured(task: MeasureTask, tables: Iterable[pa.Table]) -> list[SubtaskReport]:
+    """Return the reports of a task for each table."""
+    found = [task.run(iter(table.to_batches()), TaskNumbers(number, 0, number)) for number, table in enumerate(tables)]
+    return [decode_report(row) for batches in found for batch in batches for row in batch.column(0).to_pylist()]
 
 
 def _run_subtask(

@@ -68,8 +68,8 @@ class EpochTask:
     `path`: 'sorted' if a source is in backlog. `with_full_snapshot`: steps that emit their whole stored table, because
     a downstream step or output is new.
     `lists`: of map stages. `files`: {source: URIs of its input files}; None if unknown.
-    `seen`: the progress of the sources that map stages have measured; the driver knows none. `notes`: where tasks note
-    how far they are.
+    `seen`: the progress of the sources, once it is measured; the driver knows none. `notes`: where tasks note how far
+    they are.
     """
 
     plan: JobPlan

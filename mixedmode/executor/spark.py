@@ -1,4 +1,4 @@
-"""Runs the stages of an epoch on Spark, one after the other, in topological order.
+"""Runs the stages of an epoch on Spark: those at the same time that do not wait for each other.
 
     source rows -> sql -> columns of a stage -> [map side] => [subtask] -> changelog -> sql -> ... => [subtask] -> sink
 
@@ -9,46 +9,56 @@ the query returns files instead of rows, and the map sides read them (tasks/dire
 """
 
 import logging
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from typing import Protocol
+from functools import partial, reduce
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
-from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch, ListState
-from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import LeftToSparkError
 from mixedmode.executor.dimensions import Dimensions, VersionsRead, unstable
-from mixedmode.executor.input_frames import entry_rows, input_frame, joined_rows, map_input, rows_read
+from mixedmode.executor.epoch_inputs import EpochInput, OfEntries, OfEntry, OfFiles, OfMaps, OfSources, files_of
+from mixedmode.executor.input_frames import input_frame, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
 from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
-from mixedmode.executor.stage_tasks import REPORT_FIELD, after, epoch_result, map_side, rows_task, subtasks
+from mixedmode.executor.stage_tasks import (
+    REPORT_FIELD,
+    epoch_result,
+    map_side,
+    measure_task,
+    rows_task,
+    subtasks,
+    with_progress,
+)
 from mixedmode.plan.dimensions import joins_sources
-from mixedmode.plan.job_plan import JobPlan, entry_of
+from mixedmode.plan.job_plan import PROGRESS, JobPlan, entry_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.session import cores
+from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.direct import DirectMapSide, DirectRows, FilesRead, deal_out, effort_bytes, one_task
 from mixedmode.tasks.exchange import BLOCK_DDL
+from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
+from mixedmode.tasks.rows import RowsTask
 from mixedmode.tasks.single_stage import SingleStage, is_single_stage
 from mixedmode.tasks.subtask import SubtaskTask
-from mixedmode.tasks.watching import SOURCE_COLUMN
 
 _logger = logging.getLogger(__name__)
 #: how often the stages of an epoch are repeated if rows between them were computed twice, or a dimension has changed
 _REPEATS = 3
 _LEFT_IN_A_ROW = 3
+_MEASURE = "event times"  # the action that measures the progress of the sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,47 +150,26 @@ class _EpochRun:
                 mapped = run_maps(self.session, frame, self.task, self.tables)
                 try:
                     run = replace(self, task=replace(self.task, seen=mapped.seen))
-                    return run.run(_OfMaps(run, mapped.rows), hold, mapped.list_states)
+                    return run.run(OfMaps(self.session, plan, self.tables, mapped.rows), hold, mapped.list_states)
                 finally:
                     release(mapped.held)
             if frame is None:
-                return self.run(_OfEntry(None), hold)
+                return self.run(OfEntry(None), hold)
             if plan.direct:
-                return self.run(_OfFiles(plan, files_of(frame, self.task)), hold)
+                return self.run(OfFiles(plan, files_of(frame, self.task)), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
             if not plan.has_one_entry and not is_batch:
                 frame = hold(frame)
             if joins_sources(plan):
-                return self.run(_OfSources(self, frame), hold)
-            return self.run(_OfEntry(frame) if plan.has_one_entry else _OfEntries(plan, frame), hold)
+                return self.run(OfSources(self.session, plan, self.tables, frame), hold)
+            return self.run(OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame), hold)
 
-    def run(self, given: "_Input", hold: "_Hold", list_states: tuple[ListState, ...] | None = None) -> EpochResult:
-        """Run the keyed stages in order, and then write the results that no stage writes."""
-        task, plan = self.task, self.task.plan
-        reports: dict[str, list[SubtaskReport]] = {}
-        rows: dict[str, DataFrame] = {}  # of inner stages, by operator id
-        for stage in plan.stages:
-            if not _has_input(stage.reads, rows):
-                continue  # it gets no rows, so it does not run and keeps its state
-            subtask = subtasks(task, stage, tells_attempt=may_compute_twice(self.session))
-            output = self._run_subtasks(self._blocks(task, stage, given, rows), subtask)
-            if subtask.is_inner:
-                # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
-                output = hold(output)
-            with described(self.session, self.task.description(stage.operator_id)):
-                reports[stage.operator_id] = _reports(output)
-            task = after(task, reports[stage.operator_id])
-            if subtask.is_inner and not subtask.waits_for_end:
-                rows[stage.operator_id] = rows_of(output, reports[stage.operator_id])
-        written = {
-            name: self._write_rows(task, name, given, rows)
-            for name, result in plan.rows_results.items()
-            if _has_input(result.reads, rows)
-        }
-        return epoch_result(task, reports, written, list_states)
+    def run(self, given: EpochInput, hold: "_Hold", list_states: tuple[ListState, ...] | None = None) -> EpochResult:
+        """Run the keyed stages, and write the results that no stage writes."""
+        return _Readers(self, given, hold).result(list_states)
 
-    def _rows_for(self, entry: str, given: "_Input", rows: Mapping[str, DataFrame]) -> DataFrame | None:
+    def rows_for(self, entry: str, given: EpochInput, rows: Mapping[str, DataFrame]) -> DataFrame | None:
         """Return the rows that a stage or a result reads: of sources, and of the stages in `rows`; None if of none."""
         reads, stage = self.task.plan.reader(entry)
         parts = []
@@ -192,28 +181,37 @@ class _EpochRun:
             parts.append(rows_read(self.session, reads, there, self.task.plan, stage, tables=self.tables))
         return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts) if parts else None
 
-    def _write_rows(
-        self, task: EpochTask, name: str, given: "_Input", rows: Mapping[str, DataFrame]
-    ) -> list[SubtaskReport]:
+    def reports(self, action: str, output: DataFrame) -> list[SubtaskReport]:
+        """Compute the rows of a frame, and return the reports in it."""
+        with described(self.session, self.task.description(action)):
+            return _reports(output)
+
+    def rows_written(
+        self, task: EpochTask, name: str, given: EpochInput, rows: Mapping[str, DataFrame]
+    ) -> DataFrame | None:
+        """Return the reports of the tasks that write a result which no stage writes; None if it gets no rows."""
         write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
         files = given.files(entry_of(name))
         if files:
-            tasks = deal_out(files, cores(self.session))
-            direct = DirectRows(write, tasks, task.notes, rows_action(name))
-            parts.append(self._numbers(len(tasks)).mapInArrow(direct, report))
-        frame = self._rows_for(entry_of(name), given, rows)
+            parts.append(self.of_files(files, write, rows_action(name)))
+        frame = self.rows_for(entry_of(name), given, rows)
         if frame is not None:
             parts.append(frame.mapInArrow(write, report))
-        with described(self.session, self.task.description(rows_action(name))):
-            return _reports(reduce(DataFrame.union, parts)) if parts else []
+        return reduce(DataFrame.union, parts) if parts else None
 
-    def _blocks(
-        self, task: EpochTask, stage: KeyedStage, given: "_Input", rows: Mapping[str, DataFrame]
+    def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> DataFrame:
+        """Return the reports of tasks that read files."""
+        tasks = deal_out(files, cores(self.session))
+        direct = DirectRows(task, tasks, self.task.notes, action)
+        return self._numbers(len(tasks)).mapInArrow(direct, spark_schema([REPORT_FIELD]))
+
+    def blocks(
+        self, task: EpochTask, stage: KeyedStage, given: EpochInput, rows: Mapping[str, DataFrame]
     ) -> DataFrame | DirectMapSide:
         """Return the blocks of a stage as a frame; for small input, a map side that its subtasks run."""
         fold = map_side(task, stage)
         files = given.files(stage.operator_id)
-        frame = self._rows_for(stage.operator_id, given, rows)
+        frame = self.rows_for(stage.operator_id, given, rows)
         parallelism = task.settings.parallelism_of(stage.operator_id)
         has_files = any(of_source for _, of_source in files)
         if frame is None and (not has_files or is_single_stage(effort_bytes(files), parallelism=parallelism)):
@@ -224,7 +222,7 @@ class _EpochRun:
             parts.append(self._numbers(len(tasks)).mapInArrow(DirectMapSide(fold, tasks), BLOCK_DDL))
         return reduce(DataFrame.union, parts)
 
-    def _run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
+    def run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
         """Return the output frame of a keyed stage."""
         schema = spark_schema(list(subtask.output_schema))
         if isinstance(blocks, DirectMapSide):
@@ -236,87 +234,108 @@ class _EpochRun:
         return self.session.range(0, tasks, 1, max(1, tasks))
 
 
+@dataclass
+class _Readers:
+    """The readers of an epoch (JobPlan.readers). A reader begins when all stages that it reads have ended.
+
+    `task`: has the progress of the sources, once it is measured. `waiting`: readers that have not begun. `open`: stages
+    that have not ended. `outputs`: of inner stages, and `rows` of those that have ended. `reports`: of ended readers.
+    """
+
+    run: _EpochRun
+    given: EpochInput
+    hold: "_Hold"
+
+    def __post_init__(self) -> None:
+        plan = self.run.task.plan
+        self.task = self.run.task
+        self.waiting = dict(plan.readers)
+        self.open = {stage.operator_id for stage in plan.stages}
+        self.outputs: dict[str, DataFrame] = {}
+        self.rows: dict[str, DataFrame] = {}
+        self.reports: dict[str, list[SubtaskReport]] = {}
+
+    def result(self, list_states: tuple[ListState, ...] | None) -> EpochResult:
+        """Run all readers; at the same time, those that do not wait for each other."""
+        plan = self.task.plan
+        with SideBySide[list[SubtaskReport]](self.run.session, f"mixedmode-readers-{uuid.uuid4().hex}") as actions:
+            self._measure(actions)
+            while self.waiting or actions.is_running:
+                ready = self._ready()
+                if len(ready) == 1 and not actions.is_running:  # as always in a chain: a thread would only cost time
+                    self._end(ready[0], self._action(ready[0])())
+                    continue
+                for reader in ready:
+                    actions.start(reader, self._action(reader))
+                if actions.is_running:
+                    self._end(*actions.next())
+        stages = {name: self.reports[name] for stage in plan.stages if (name := stage.operator_id) in self.reports}
+        written = {name: self.reports[entry] for name in plan.rows_results if (entry := entry_of(name)) in self.reports}
+        return epoch_result(self.task, stages, written, list_states)
+
+    def _measure(self, actions: SideBySide[list[SubtaskReport]]) -> None:
+        """Measure the progress of the sources, if no reader does. Without event times, readers need not wait for it."""
+        if not self.task.plan.measures_first:
+            return
+        task, files, rows = measure_task(self.task), self.given.files(PROGRESS), self.given.rows(PROGRESS)
+        if files:
+            measured = self.run.of_files(files, task, _MEASURE)
+        elif rows is not None:
+            measured = rows.mapInArrow(task, spark_schema([REPORT_FIELD]))
+        else:
+            return
+        action = partial(self.run.reports, _MEASURE, measured)
+        if self.task.plan.strategies and not self.task.timing.is_final:
+            self._end(_MEASURE, action())
+        else:
+            actions.start(_MEASURE, action)
+
+    def _ready(self) -> list[str]:
+        """Return the readers that can begin now, and take them from `waiting`. One without input will not begin."""
+        ready = []
+        for reader, reads in list(self.waiting.items()):  # a stage comes before its readers
+            if self.open.intersection(reads.stages):
+                continue
+            del self.waiting[reader]
+            if _has_input(reads, self.rows):
+                ready.append(reader)
+            else:
+                self.open.discard(reader)  # it keeps its state
+        return ready
+
+    def _action(self, reader: str) -> Callable[[], list[SubtaskReport]]:
+        """Return the action that runs a reader."""
+        run, task = self.run, self.task
+        _, stage = task.plan.reader(reader)
+        if stage is None:
+            name = next(name for name in task.plan.rows_results if entry_of(name) == reader)
+            written = run.rows_written(task, name, self.given, self.rows)
+            return list if written is None else partial(run.reports, rows_action(name), written)
+        subtask = subtasks(task, stage, tells_attempt=may_compute_twice(run.session))
+        output = run.run_subtasks(run.blocks(task, stage, self.given, self.rows), subtask)
+        if subtask.is_inner:
+            # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
+            output = self.hold(output)
+            if not subtask.waits_for_end:
+                self.outputs[reader] = output
+        return partial(run.reports, reader, output)
+
+    def _end(self, reader: str, reports: list[SubtaskReport]) -> None:
+        """Note that a reader has ended, so that others may begin."""
+        if reader in (_MEASURE, self.task.plan.measured_by):
+            # every subtask of a stage reports the same progress
+            self.task = with_progress(self.task, reports[:1] if reader in self.open else reports)
+        if reader == _MEASURE:
+            return
+        self.reports[reader] = reports
+        self.open.discard(reader)
+        if reader in self.outputs:
+            self.rows[reader] = rows_of(self.outputs[reader], reports)
+
+
 def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:
     """Return whether a reader may get rows in this epoch: not if all that it reads are stages that wait for the end."""
     return bool(reads.sources) or any(name in rows for name in reads.stages)
-
-
-class _Input(Protocol):
-    """The input of an epoch, for each reader of sources (JobPlan.entries)."""
-
-    def rows(self, entry: str) -> DataFrame | None:
-        """Return the rows of sources for an entry; None if the epoch has no input, or tasks read its files."""
-
-    def files(self, entry: str) -> FilesRead:
-        """Return the files that tasks read for an entry."""
-        del entry
-        return ()
-
-
-@dataclass(frozen=True, slots=True)
-class _OfFiles(_Input):
-    """The files of all sources, {source: (path, bytes) of each}."""
-
-    plan: JobPlan
-    by_source: Mapping[str, Sequence[tuple[str, int]]]
-
-    @override
-    def rows(self, entry: str) -> DataFrame | None:
-        return None
-
-    @override
-    def files(self, entry: str) -> FilesRead:
-        return [(read, self.by_source[read.source]) for read in self.plan.direct.get(entry, ())]
-
-
-@dataclass(frozen=True, slots=True)
-class _OfEntry(_Input):
-    """The frame of a job with one entry."""
-
-    frame: DataFrame | None
-
-    @override
-    def rows(self, entry: str) -> DataFrame | None:
-        return self.frame
-
-
-@dataclass(frozen=True, slots=True)
-class _OfEntries(_Input):
-    """The frame of a job with several entries, each with rows of its own."""
-
-    plan: JobPlan
-    frame: DataFrame | None
-
-    @override
-    def rows(self, entry: str) -> DataFrame | None:
-        return None if self.frame is None else entry_rows(self.frame, list(self.plan.entries).index(entry))
-
-
-@dataclass(frozen=True, slots=True)
-class _OfSources(_Input):
-    """The rows of sources as they are, for a job whose sql joins them with dimensions."""
-
-    run: _EpochRun
-    frame: DataFrame
-
-    @override
-    def rows(self, entry: str) -> DataFrame | None:
-        return joined_rows(self.run.session, self.frame, self.run.task.plan, entry, self.run.tables)
-
-
-@dataclass(frozen=True, slots=True)
-class _OfMaps(_Input):
-    """The rows of the last map stage, which one stage or one result reads."""
-
-    run: _EpochRun
-    mapped: DataFrame
-
-    @override
-    def rows(self, entry: str) -> DataFrame | None:
-        plan = self.run.task.plan
-        reads, stage = plan.reader(entry)
-        roots = {plan.maps[-1].operator_id: self.mapped}
-        return rows_read(self.run.session, reads, roots, plan, stage, tables=self.run.tables)
 
 
 _Hold = Callable[[DataFrame], DataFrame]
@@ -336,17 +355,6 @@ def _held() -> Iterator[_Hold]:
     finally:
         for frame in frames:
             frame.unpersist()
-
-
-def files_of(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
-    """Return (path, bytes) of each file that an epoch reads, by source.  frame: of `listed_files`."""
-    names = task.plan.sources_read
-    found: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
-    if task.files is not None:
-        return {name: [(path, file_bytes(path)) for path in map(path_of_url, task.files[name])] for name in names}
-    for row in frame.collect():
-        found[names[row[SOURCE_COLUMN]]].append((path_of_text(row.path), row.length))
-    return found
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:

@@ -1,6 +1,6 @@
 """The tasks of an epoch's stages, and the result that their reports add up to. Pure: for every executor."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -13,13 +13,14 @@ from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.operators.fan_out import FanOut
 from mixedmode.operators.join import LEFT, RIGHT, JoinBase
-from mixedmode.plan.job_plan import JobPlan
+from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.stages import KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.map_task import MapTask
+from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.memory import path_for, share_memory, slice_bytes
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
@@ -28,7 +29,17 @@ from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.tasks.task_state import StateTask
 from mixedmode.tasks.watching import Watch, Watched
 
-__all__ = ["REPORT_FIELD", "after", "epoch_result", "map_side", "map_subtasks", "map_watch", "rows_task", "subtasks"]
+__all__ = [
+    "REPORT_FIELD",
+    "epoch_result",
+    "map_side",
+    "map_subtasks",
+    "map_watch",
+    "measure_task",
+    "rows_task",
+    "subtasks",
+    "with_progress",
+]
 
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
 
@@ -109,7 +120,7 @@ def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False)
 def rows_task(task: EpochTask, name: str) -> RowsTask:
     """Return the tasks that write the rows of a result which no keyed stage writes.  name: of the result."""
     plan, settings = task.plan, task.settings
-    is_first = not plan.stages and name == next(iter(plan.rows_results))
+    is_first = plan.measured_by == entry_of(name)
     counts, watches = is_first and plan.has_one_entry, is_first and not plan.has_one_entry
     return RowsTask(
         settings.sinks[name],
@@ -122,9 +133,14 @@ def rows_task(task: EpochTask, name: str) -> RowsTask:
     )
 
 
-def after(task: EpochTask, reports: Sequence[SubtaskReport]) -> EpochTask:
-    """Return the task for the stages downstream of the one with these reports. They know the progress of the epoch."""
-    return replace(task, seen=reports[0].progress)
+def measure_task(task: EpochTask) -> MeasureTask:
+    """Return the tasks that measure the progress of the sources before the stages run (JobPlan.measures_first)."""
+    return MeasureTask(_watch(task, Watched.APART))
+
+
+def with_progress(task: EpochTask, reports: Iterable[SubtaskReport]) -> EpochTask:
+    """Return the task for the stages that run after the sources were measured.  reports: of the tasks that measured."""
+    return replace(task, seen=reduce(Progress.merged, (report.progress for report in reports), Progress()))
 
 
 def epoch_result(
@@ -139,7 +155,7 @@ def epoch_result(
     wrote. list_states: of map stages; None if they did not run, so that the lists are unchanged.
     """
     every = [report for reports in (*stages.values(), *rows.values()) for report in reports]
-    progress = _progress(task.plan, stages, rows)
+    progress = _progress(stages, rows, Progress() if task.plan.measured_by is not None else task.seen)
     return EpochResult(
         progress=progress,
         rows_out=_rows_out(task.plan, stages, rows),
@@ -186,16 +202,15 @@ def _operator_states(task: EpochTask, reports: Mapping[str, Sequence[SubtaskRepo
 
 
 def _progress(
-    plan: JobPlan, stages: Mapping[str, Sequence[SubtaskReport]], rows: Mapping[str, Sequence[SubtaskReport]]
+    stages: Mapping[str, Sequence[SubtaskReport]], rows: Mapping[str, Sequence[SubtaskReport]], measured: Progress
 ) -> Progress:
-    """Return the progress of the epoch.
+    """Return the progress of the epoch.  measured: by tasks that belong to no keyed stage and to no result.
 
-    Every subtask reports that of the sources, with the late records of its own stage and of the stages that ran before;
-    tasks that only write rows report a part.
+    Every subtask reports what all map tasks of its stage have seen; a task that writes rows reports its own part.
     """
-    if plan.stages:
-        return list(stages.values())[-1][0].progress
-    return reduce(Progress.merged, (report.progress for one in rows.values() for report in one), Progress())
+    found = [reports[0].progress for reports in stages.values()]
+    found += [report.progress for reports in rows.values() for report in reports]
+    return reduce(Progress.merged, found, measured)
 
 
 def _rows_out(
@@ -213,7 +228,7 @@ def _watch(task: EpochTask, watched: Watched) -> Watch:
 
 def _watched(plan: JobPlan, stage: KeyedStage) -> Watched:
     """Return where the map tasks of a stage find the event times of the sources."""
-    if stage is not plan.stages[0] or (plan.maps and plan.strategies):
+    if plan.measured_by != stage.operator_id:
         return Watched.BEFORE
     return Watched.APART if plan.source_rows is None else Watched.ROWS
 

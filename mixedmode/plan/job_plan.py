@@ -91,6 +91,10 @@ class ResultPlan:
         return self.reads.stages[0] if self.reads.relations == self.reads.stages else None
 
 
+#: stands among the entries of a plan for the tasks that only measure the progress of the sources
+PROGRESS = "progress:"
+
+
 def entry_of(result: str) -> str:
     """Return the name of a result among the entries of a plan. It is no operator id, as these have no colon."""
     return f"{OUTPUT_ENTRY}{result}"
@@ -100,8 +104,8 @@ def entry_of(result: str) -> str:
 class JobPlan:
     """The plan of a whole job. `results`: the outputs of whole steps, by name; the only one of a job with `sink` is "".
 
-    `direct`: {entry: what map tasks read from files themselves}, of all entries; {}: Spark reads. `by_spark_because`:
-    why Spark reads, for `explain`.
+    `direct`: {entry: what map tasks read from files themselves}, of all entries, and of PROGRESS if `measures_first`;
+    {}: Spark reads. `by_spark_because`: why Spark reads, for `explain`.
     `event_times`: {source: its event-time column}, for the sources that declare one.
     `sources_read`: in the order in which Spark numbers them.
     `strategies`: {source: its watermark strategy}; {} if no step uses event time.
@@ -136,10 +140,14 @@ class JobPlan:
 
     @property
     def entries(self) -> Mapping[str, tuple[str, ...]]:
-        """Return {reader: its sources}: operator ids of stages, then those of results (`entry_of`). There is one."""
-        stages = {stage.operator_id: stage.reads.sources for stage in self.stages if stage.reads.sources}
-        results = {entry_of(name): result.reads.sources for name, result in self.rows_results.items()}
-        return stages | {entry: sources for entry, sources in results.items() if sources}
+        """Return {reader: its sources}, of the readers that read sources. There is one."""
+        return {entry: reads.sources for entry, reads in self.readers.items() if reads.sources}
+
+    @property
+    def readers(self) -> Mapping[str, Reads]:
+        """Return what stages read, and results that no stage writes: {operator id or `entry_of`: reads}, in order."""
+        results = {entry_of(name): result.reads for name, result in self.rows_results.items()}
+        return {stage.operator_id: stage.reads for stage in self.stages} | results
 
     def reader(self, entry: str) -> tuple[Reads, KeyedStage | None]:
         """Return what an entry reads, and its stage; None for a result."""
@@ -152,6 +160,20 @@ class JobPlan:
     def has_one_entry(self) -> bool:
         """Return whether one reader gets all records of the job, so that its frame is the input of an epoch."""
         return bool(self.maps) or len(self.entries) == 1
+
+    @property
+    def measures_first(self) -> bool:
+        """Return whether tasks of their own measure the progress of the sources: several stages can begin an epoch.
+
+        If one stage reads the sources, or if map stages do, their tasks measure it.
+        """
+        return not self.maps and sum(not stage.reads.stages for stage in self.stages) > 1
+
+    @property
+    def measured_by(self) -> str | None:
+        """Return the entry whose tasks measure the progress of the sources; None if other tasks have done it before."""
+        by_maps = bool(self.maps and self.strategies)
+        return None if by_maps or self.measures_first else next(iter(self.entries))
 
     def results_of(self, operator_id: str) -> tuple[str, ...]:
         """Return the names of the results that a stage writes."""

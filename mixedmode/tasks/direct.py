@@ -1,4 +1,4 @@
-"""Tasks over files that they read themselves: the map side of a keyed stage, or the writer of an output."""
+"""Tasks over files that they read themselves: the map side of a keyed stage, or a task with one report."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from mixedmode.connectors.files.text_slices import read_text_slices
 from mixedmode.expressions import evaluate
 from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
+from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.notes import Notes
 from mixedmode.tasks.rows import RowsTask
 
@@ -92,21 +93,20 @@ class DirectMapSide:
 
 @dataclass(frozen=True, slots=True)
 class DirectRows:
-    """The writer of an output that no keyed step writes. Spark calls it with the number of the task, as DirectMapSide.
+    """A task that gets rows and yields one report. Spark calls it with the number of the task, as DirectMapSide.
 
-    `step`: the name of the output among the steps of the epoch, for the note of a task.
+    `task`: writes an output that no keyed step writes, or measures the progress of the sources. `step`: its name among
+    the steps of the epoch, for the note of a task.
     """
 
-    write: RowsTask
+    task: RowsTask | MeasureTask
     tasks: tuple[tuple[Pieces, ...], ...]
     notes: Notes
     step: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows of the task's pieces, and yield one report, also for a task without pieces."""
-        return self.write(
-            rows for batch in batches for task in batch.column(0).to_pylist() for rows in self._rows(task)
-        )
+        """Yield the report on the rows of the task's pieces, also for a task without pieces."""
+        return self.task(rows for batch in batches for task in batch.column(0).to_pylist() for rows in self._rows(task))
 
     def _rows(self, task: int) -> Iterator[pa.RecordBatch]:
         pieces = self.tasks[task]

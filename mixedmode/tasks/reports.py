@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from mixedmode.checkpoint.runs import Replacement
 from mixedmode.checkpoint.types import RunFile, StagedFile
 from mixedmode.keys import KeyGroupRange
@@ -17,7 +19,7 @@ REPORT_COLUMN = "_report"
 
 @dataclass(frozen=True, slots=True)
 class SubtaskReport:
-    """The report of one subtask. `progress` is that of the whole epoch, the same in every subtask of a stage.
+    """The report of one subtask. `progress` is what the map tasks of its stage have sent, the same in every subtask.
 
     `migration_seconds`: the time for writing and storing the new runs of the state. `runs`: the new runs; `merged`:
     older runs that were merged, with the run that replaces them. `rows_out` counts the rows of the main output,
@@ -60,6 +62,11 @@ def decode_report(data: bytes) -> SubtaskReport:
     report["items"] = tuple(report["items"])
     report["fan_out"] = FanOut.decode(report["fan_out"])
     return SubtaskReport(**report)
+
+
+def report_batch(report: bytes) -> pa.RecordBatch:
+    """Return an encoded report, or an error, as the only row of a task that yields nothing else."""
+    return pa.record_batch([pa.array([report], pa.binary())], names=[REPORT_COLUMN])
 
 
 def _run(run: dict[str, Any]) -> RunFile:

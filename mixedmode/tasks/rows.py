@@ -19,7 +19,7 @@ from mixedmode.sort import joined
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
-from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
+from mixedmode.tasks.reports import SubtaskReport, report_batch
 from mixedmode.tasks.watching import Watch
 from mixedmode.time import Seen
 
@@ -50,7 +50,7 @@ class RowsTask:
 
     def run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         """Write the rows as the task with these numbers, and yield one report."""
-        return report_failures(self._run(batches, numbers), _report_batch)
+        return report_failures(self._run(batches, numbers), report_batch)
 
     def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
@@ -69,8 +69,4 @@ class RowsTask:
             if self.counted_as is not None:
                 progress = progress.merged(Progress(count, splits={(self.counted_as, ""): Seen(count, None)}))
             report = SubtaskReport(numbers.partition, progress, rows_out=count, outputs=outputs)
-            yield _report_batch(report.encode())
-
-
-def _report_batch(report: bytes) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([report], pa.binary())], names=[REPORT_COLUMN])
+            yield report_batch(report.encode())

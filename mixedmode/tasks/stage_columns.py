@@ -22,6 +22,7 @@ from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 __all__ = [
     "event_time_column",
     "like",
+    "only_progress",
     "partition_column",
     "progress_rows",
     "stage_columns",
@@ -92,13 +93,24 @@ def progress_rows(plan: JobPlan, number: int, source: DataFrame, rows: DataFrame
 
     number: of the source, among `plan.sources_read`.
     """
+    return like(rows, source, _progress_columns(plan, number))
+
+
+def only_progress(plan: JobPlan, number: int, source: DataFrame) -> DataFrame:
+    """Return the records of a source as rows that only show its progress, without other columns."""
+    columns = _progress_columns(plan, number)
+    if not plan.partitions:
+        del columns[PARTITION_COLUMN]
+    return source.select(*(column.alias(name) for name, column in columns.items()))
+
+
+def _progress_columns(plan: JobPlan, number: int) -> dict[str, Column]:
     name = plan.sources_read[number]
-    columns = {
+    return {
         TIME_COLUMN: event_time_column(plan.event_times.get(name)),
         SOURCE_COLUMN: F.lit(number),
         PARTITION_COLUMN: partition_column(plan.partitions.get(name)),
     }
-    return like(rows, source, columns)
 
 
 def like(rows: DataFrame, other: DataFrame, columns: Mapping[str, Column]) -> DataFrame:

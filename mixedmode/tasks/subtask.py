@@ -52,8 +52,8 @@ class SubtaskTask:
     `sinks`: by output name, of this stage. `results`: the names of the outputs that get the rows of the stage.
     `is_inner`: other stages, or sql before an output, read these rows, too.
     `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the columns of the
-    rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the sources that
-    earlier stages have measured.
+    rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the sources, unless
+    the map tasks of this stage measure it.
     """
 
     stage: KeyedStage
@@ -122,7 +122,7 @@ class _SubtaskRun:
         self._folder = folder
         self._subtask = subtask = place.subtask
         self._unique = uuid.uuid4().hex[:16]
-        self._progress, self._profile = task.seen, Profile()
+        self._progress, self._profile = Progress(), Profile()  # of its own map tasks
         self._map_seconds: dict[str, float] = {}
         self._rows_out = self._skipped = 0
         self._fan_out = FanOut()
@@ -146,7 +146,8 @@ class _SubtaskRun:
         operator = self._task.stage.operator
         with self._profile.stage("open state"):
             backend = self._state.open(self._task.path)
-        time = self._task.timing.epoch_time(self._progress, delay_us=self._task.stage.delay_us)
+        progress = self._task.seen.merged(self._progress)
+        time = self._task.timing.epoch_time(progress, delay_us=self._task.stage.delay_us)
         context = SubtaskContext(
             ProfiledBackend(backend, self._profile),
             time,

@@ -1,5 +1,6 @@
 """Process functions that tests/driver/test_process.py names in its jobs; imported by Spark's Python workers."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,3 +151,14 @@ class Ledger(KeyedProcessFunction):
     def on_timer(self, timestamp: int, context: Context) -> Iterator[Record]:
         entry = self.entries.pop(timestamp - 5_400_000_000)
         yield {"k": context.current_key, "at": timestamp, "n": self.count.value, "total": entry}
+
+
+class Meets(KeyedProcessFunction):
+    """Waits at each record until as many functions as a server wants have come to its port."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def process_element(self, record: Record, context: Context) -> Iterator[Record]:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as server:
+            yield {"customer": record["customer"], "met": server.recv(8).decode()}

@@ -1,7 +1,9 @@
 """Jobs that are graphs, on Spark: SQL over several inputs, changing rows beside added ones, and savepoints."""
 
 import shutil
+import socket
 from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from mixedmode.driver.phases import Until
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from tests.harness import SPARK, output_rows, run, write_json
+from tests.driver.functions import Meets
+from tests.harness import SPARK, manifests, output_rows, run, write_json
 
 Record = dict[str, Any]
 ORDERS: list[list[Record]] = [
@@ -104,6 +107,40 @@ def test_sql_over_several_inputs_and_changing_rows_beside_added_ones(
         write(tmp_path, 1)
         run(job(tmp_path, mode, parallelism=3), spark, until=Until.DRAINED)
     assert found(tmp_path) == expected(2)
+
+
+def test_branches_run_at_the_same_time(tmp_path: Path, spark: SparkSession) -> None:
+    """The function of each branch waits for that of the other one, so they meet only if both run."""
+    write_json(tmp_path / "orders", "0.json", [{"customer": "c", "at": "2024-01-01T05:00:00Z"}])
+    made = Job(
+        "meeting",
+        sources={
+            "orders": Source.json(tmp_path / "orders", schema="customer string, at timestamp", event_time="at"),
+        },
+        checkpoint_dir=tmp_path / "checkpoints",
+        parallelism=1,
+        spark=SPARK,
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        server.settimeout(60)
+        for name in ("a", "b"):
+            stream = made.source("orders").key_by("customer", name=name)
+            met = stream.process(Meets, output="customer string, met string", args={"port": server.getsockname()[1]})
+            made = made.output(name, met, Sink.parquet(tmp_path / "out" / name))
+        meeting = pool.submit(let_meet, server)
+        recording = run(made, spark)
+        meeting.result()
+    rows = [[(row["customer"], row["met"]) for row in output_rows(tmp_path / "out" / name)] for name in ("a", "b")]
+    assert rows == [[("c", "both")], [("c", "both")]]
+    (manifest,) = manifests(tmp_path / "checkpoints")
+    assert (manifest.records_in, [event.manifest for event in recording.committed]) == (1, [manifest])
+    assert manifest.sources["orders"].max_event_time_us == 1_704_085_200_000_000
+
+
+def let_meet(server: socket.socket) -> None:
+    with server.accept()[0] as one, server.accept()[0] as other:
+        for connection in (one, other):
+            connection.sendall(b"both")
 
 
 def test_rows_that_change_together_with_others_need_a_key_before_an_output(tmp_path: Path, spark: SparkSession) -> None:

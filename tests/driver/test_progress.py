@@ -94,6 +94,18 @@ def test_progress_moves_from_nothing_to_everything_through_the_phases() -> None:
     assert (told[-1].share, told[-1].bytes_read, told[-1].records) == (1.0, SIZE, RECORDS)
 
 
+def test_of_steps_that_run_at_the_same_time_the_slower_one_counts() -> None:
+    estimate = EpochEstimate(Epoch(0), is_backlog=True, steps={"a": COMBINING, "b": COMBINING}, bytes_total=SIZE)
+    whole = IDLE + 50 + 35
+    for second in range(1, int(whole) + 2):
+        both = {"a": moment(second, 50, 35).steps, "b": moment(second, 25, 18).steps}
+        event = estimate.at(Moment(second, {name: steps["step"] for name, steps in both.items() if steps}))
+        if IDLE + 25 + 18 < second < 0.9 * whole:  # b has ended
+            assert event.seconds_left == pytest.approx(whole - second, rel=0.3)
+            assert event.step == "a"
+    assert event.seconds_left == 0
+
+
 parts = st.builds(
     PartFigures,
     tasks=st.integers(0, 8),

@@ -42,20 +42,47 @@ sources:
     event-time: at
     watermark: {out-of-orderness: 1h}
 steps:
-  - key-by: [shop]
 """
 WINDOWS = """\
+  - key-by: [shop]
     window: {session: 5m}
     allowed-lateness: 3h
     late: {format: parquet, path: ./side}
     aggregate: {sales: count(*), income: sum(price), first: first(price)}
 sink: {format: parquet, path: ./out}
 """
-FUNCTION = """\
+#: branches that begin an epoch side by side, a union, windows of windows, and a join with one more reader of the source
+GRAPH = """\
+  - name: reminders
+    from: sales
+    key-by: [shop]
     process: functions:Reminders
     output: shop string, sales long, at long
     outputs: {dear: {format: parquet, path: ./side, schema: "shop string, price long"}}
-sink: {format: parquet, path: ./out}
+  - {name: cheap, from: sales, sql: "SELECT shop, price, at FROM sales WHERE price < 20"}
+  - {name: dearer, from: sales, sql: "SELECT shop, 2 * price AS price, at FROM sales WHERE price >= 30"}
+  - name: hours
+    from: [cheap, dearer]
+    key-by: [shop]
+    window: {tumbling: 1h}
+    aggregate: {sales: count(*), income: sum(price)}
+  - name: halves
+    from: hours
+    key-by: [shop]
+    window: {tumbling: 12h}
+    aggregate: {hours: count(*), most: max(income)}
+  - name: priced
+    join:
+      left: sales
+      right: hours
+      on: [shop]
+      type: left
+      as-of: {}
+      select: [sales.shop, sales.price, sales.at, hours.income]
+outputs:
+  out: {from: reminders, format: parquet, path: ./out}
+  halves: {from: halves, format: parquet, path: ./halves}
+  priced: {from: priced, format: parquet, path: ./priced}
 """
 #: an async map, an interval join, and a co-process function with a broadcast input
 TWO_INPUTS = """\
@@ -114,6 +141,7 @@ class Reminders(KeyedProcessFunction):
 """
 
 
+OUTPUTS = ("out", "side", "halves", "priced")
 KILLS = int(os.environ.get("MIXEDMODE_TEST_KILLS", "1"))
 #: places that every epoch passes, and how often a run is killed there in a row
 EPOCH: dict[CrashPoint, int] = {
@@ -171,7 +199,7 @@ class Story:
 
     def rows(self, *, up_to: int) -> list[dict[str, Any]]:
         """Everything that it gave in these epochs, in all outputs."""
-        every = (row for name in ("out", "side") for row in output_changes(self.folder / name))
+        every = (row for name in OUTPUTS if (self.folder / name).exists() for row in output_changes(self.folder / name))
         return sorted((row for row in every if row["_epoch"] <= up_to), key=repr)
 
     def check(self, told: "Story", *, up_to: int) -> None:
@@ -195,7 +223,7 @@ class Told:
 def both(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
     base = tmp_path_factory.mktemp("told")
     place, kept = base / "story", base / "kept"
-    story = Story(place, FUNCTION)
+    story = Story(place, GRAPH)
     for number in range(MERGES + 1):
         if number == MERGES:
             shutil.copytree(place, kept)
@@ -226,7 +254,7 @@ def grown(both: Told) -> Callable[[], Story]:
 
 @pytest.mark.parametrize("point", sorted(AROUND_THE_COMMIT - KILLED_IN_BACKLOG))
 def test_a_death_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint) -> None:
-    story = Story(tmp_path, FUNCTION)
+    story = Story(tmp_path, GRAPH)
     story.add(0)
     story.dies(spark, point, 0)
     story.run(spark)
@@ -235,7 +263,7 @@ def test_a_death_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path
 
 @pytest.mark.parametrize("point", cases(EPOCH, KILLED_IN_BACKLOG))
 def test_kills_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint) -> None:
-    story = Story(tmp_path, FUNCTION)
+    story = Story(tmp_path, GRAPH)
     story.add(0)
     story.killed(point, 0, EPOCH[point])
     story.run(spark)
@@ -246,7 +274,7 @@ def test_kills_in_the_backlog(spark: SparkSession, told: Story, tmp_path: Path, 
 def test_kills_in_the_first_epoch_after_the_flip(
     spark: SparkSession, told: Story, tmp_path: Path, point: CrashPoint
 ) -> None:
-    story = Story(tmp_path, FUNCTION)
+    story = Story(tmp_path, GRAPH)
     story.add(0)
     story.run(spark)
     story.add(1)
@@ -278,7 +306,7 @@ def test_kills_in_a_live_epoch_that_merges_runs_and_drops_a_checkpoint(
 
 
 def test_deaths_while_garbage_is_collected(spark: SparkSession, told: Story, tmp_path: Path) -> None:
-    story = Story(tmp_path, FUNCTION)
+    story = Story(tmp_path, GRAPH)
     story.add(0)
     story.run(spark)
     story.add(1)

@@ -1,0 +1,113 @@
+"""The input of an epoch on Spark: rows or files, for each reader of sources."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from typing_extensions import override
+
+from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
+from mixedmode.executor.input_frames import entry_rows, joined_rows, rows_of_progress, rows_read
+from mixedmode.executor.protocol import EpochTask
+from mixedmode.plan.job_plan import PROGRESS, JobPlan
+from mixedmode.tasks.direct import FilesRead
+from mixedmode.tasks.watching import SOURCE_COLUMN
+
+__all__ = ["EpochInput", "OfEntries", "OfEntry", "OfFiles", "OfMaps", "OfSources", "files_of"]
+
+
+class EpochInput(Protocol):
+    """The input of an epoch, for each reader of sources (JobPlan.entries), and for PROGRESS if `measures_first`."""
+
+    def rows(self, entry: str) -> DataFrame | None:
+        """Return the rows of sources for an entry; None if the epoch has no input, or tasks read its files."""
+
+    def files(self, entry: str) -> FilesRead:
+        """Return the files that tasks read for an entry."""
+        del entry
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class OfFiles(EpochInput):
+    """The files of all sources, {source: (path, bytes) of each}."""
+
+    plan: JobPlan
+    by_source: Mapping[str, Sequence[tuple[str, int]]]
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return None
+
+    @override
+    def files(self, entry: str) -> FilesRead:
+        return [(read, self.by_source[read.source]) for read in self.plan.direct.get(entry, ())]
+
+
+@dataclass(frozen=True, slots=True)
+class OfEntry(EpochInput):
+    """The frame of a job with one entry."""
+
+    frame: DataFrame | None
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return self.frame
+
+
+@dataclass(frozen=True, slots=True)
+class OfEntries(EpochInput):
+    """The frame of a job with several entries, each with rows of its own."""
+
+    plan: JobPlan
+    frame: DataFrame | None
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        if self.frame is None:
+            return None
+        return rows_of_progress(self.frame) if entry == PROGRESS else entry_rows(self.frame, self.plan, entry)
+
+
+@dataclass(frozen=True, slots=True)
+class OfSources(EpochInput):
+    """The rows of sources as they are, for a job whose sql joins them with dimensions.  tables: {dimension: rows}."""
+
+    session: SparkSession
+    plan: JobPlan
+    tables: Mapping[str, DataFrame]
+    frame: DataFrame
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        if entry == PROGRESS:
+            return rows_of_progress(self.frame)
+        return joined_rows(self.session, self.frame, self.plan, entry, self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class OfMaps(EpochInput):
+    """The rows of the last map stage, which one stage or one result reads."""
+
+    session: SparkSession
+    plan: JobPlan
+    tables: Mapping[str, DataFrame]
+    mapped: DataFrame
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        reads, stage = self.plan.reader(entry)
+        roots = {self.plan.maps[-1].operator_id: self.mapped}
+        return rows_read(self.session, reads, roots, self.plan, stage, tables=self.tables)
+
+
+def files_of(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
+    """Return (path, bytes) of each file that an epoch reads, by source.  frame: of `listed_files`."""
+    names = task.plan.sources_read
+    found: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
+    if task.files is not None:
+        return {name: [(path, file_bytes(path)) for path in map(path_of_url, task.files[name])] for name in names}
+    for row in frame.collect():
+        found[names[row[SOURCE_COLUMN]]].append((path_of_text(row.path), row.length))
+    return found
