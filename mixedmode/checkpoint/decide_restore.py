@@ -145,21 +145,26 @@ def _changed(wanted: Program, stored: JobIdentity) -> Iterator[str]:
 def _other_readers(wanted: Program, stored: JobIdentity) -> Iterator[str]:
     """Yield why the readers of sources are others. Readers may be removed, as the offsets of a source are those of all.
 
-    A step that is added needs no reason here: it begins in the middle.
+    A step with state that is added needs no reason here: it begins in the middle.
     """
     before, now = stored.operators.get(SOURCES_ENTRY), wanted.identity.operators.get(SOURCES_ENTRY)
     if before == now:
         return
     had = {} if before is None else before.get("read-by", {})
     assert isinstance(had, Mapping), before
-    same = before is not None and had and before["sources"] == list(wanted.sources)
-    if not same or before is None or bool(before.get("clock")) != wanted.has_clock:
+    if before is None and len(wanted.sources) == 1:  # it had one source, with one reader
+        had = {entry: sources for entry, sources in wanted.readers.items() if entry in stored.operators}
+        same, had_clock = len(had) == 1, False
+    else:
+        same = bool(before is not None and had and before["sources"] == list(wanted.sources))
+        had_clock = before is not None and bool(before.get("clock"))
+    if not same or had_clock != wanted.has_clock:
         yield f"the sources were changed ({changes(before, now)}), and Spark knows them by their order"
         return
     for entry, sources in wanted.readers.items():
         is_output = entry.startswith(OUTPUT_ENTRY)
         named = f"{'output' if is_output else 'step'} {entry.removeprefix(OUTPUT_ENTRY)!r}"
-        if entry not in had and is_output:
+        if entry not in had and (is_output or entry in wanted.stateless):
             yield f"{named} reads a source and was added, {_MISSED}"
         elif entry in had and list(had[entry]) != list(sources):
             then, others = (", ".join(map(repr, names)) for names in (had[entry], sources))

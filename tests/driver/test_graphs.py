@@ -15,7 +15,7 @@ from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from tests.driver.functions import Meets
-from tests.harness import SPARK, manifests, output_rows, run, write_json
+from tests.harness import SPARK, ManualClock, manifests, output_rows, run, write_json
 
 Record = dict[str, Any]
 ORDERS: list[list[Record]] = [
@@ -128,7 +128,7 @@ def test_branches_run_at_the_same_time(tmp_path: Path, spark: SparkSession) -> N
             met = stream.process(Meets, output="customer string, met string", args={"port": server.getsockname()[1]})
             made = made.output(name, met, Sink.parquet(tmp_path / "out" / name))
         meeting = pool.submit(let_meet, server)
-        recording = run(made, spark)
+        recording = run(made, spark, clock=ManualClock(1_800_000_000_000))
         meeting.result()
     rows = [[(row["customer"], row["met"]) for row in output_rows(tmp_path / "out" / name)] for name in ("a", "b")]
     assert rows == [[("c", "both")], [("c", "both")]]
