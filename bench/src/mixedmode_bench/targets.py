@@ -43,6 +43,8 @@ class MultipleTarget:
     at_most: float
 
 
+_NEXMARK = (0, 1, 2, 5, 7, 11, 15, 16, 17, 18, 19, 21, 22)  # queries that Spark's batch query computes, too
+_AGAINST_DUCKDB = RatioTarget("mixed", "duckdb", at_most=2.5)
 RATIOS: Mapping[str, tuple[RatioTarget, ...]] = {
     "count-sum": (
         # FLIP-327 reports 2.5x and 0.96x for its own modes
@@ -59,7 +61,10 @@ RATIOS: Mapping[str, tuple[RatioTarget, ...]] = {
         RatioTarget("spark-streaming", "mixed", at_least=15, of="large epochs"),
         RatioTarget("mixed", "spark-streaming", at_most=0.35, of="small epochs"),
     ),
+    **{f"nexmark-q{number}": (RatioTarget("spark-batch", "mixed", at_least=1.5),) for number in _NEXMARK},
     "flights": (RatioTarget("spark-batch", "mixed", at_least=1.5),),
+    "wide": (RatioTarget("spark-batch", "mixed", at_least=2),),
+    **dict.fromkeys(("windows", "word-count", "skewed"), (_AGAINST_DUCKDB,)),
     "as-of": (RatioTarget("mixed", "duckdb", at_most=6), RatioTarget("spark-batch", "mixed", at_least=5)),
     "interval": (RatioTarget("spark-streaming", "mixed", at_least=10), RatioTarget("spark-batch", "mixed", at_least=1)),
 }
