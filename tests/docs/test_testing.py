@@ -39,7 +39,7 @@ def test_every_argument_of_a_harness_is_listed_with_its_default() -> None:
     assert listed == {name: str(getattr(defaults, name)) for name in listed}
 
 
-def test_every_argument_and_result_of_run_job_is_listed() -> None:
+def test_every_argument_and_result_of_run_graph_is_listed() -> None:
     assert named("argument of `run_graph`") == set(inspect.signature(run_graph).parameters)
     public = {name for name in vars(JobOutputs) if not name.startswith("_")}
     outputs = run_graph(
