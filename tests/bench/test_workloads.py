@@ -13,12 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode_bench import events
+from mixedmode_bench.feed import first_table
 from mixedmode_bench.tables import files_in
 from mixedmode_bench.workload import Size, Workload
 from mixedmode_bench.workloads import WORKLOADS
 from mixedmode_bench.workloads.counts import COUNT_SUM, COUNT_SUM_40M, LIVE, SKEWED, WORD_COUNT
 from mixedmode_bench.workloads.flights import PLACE, flights_workload, found_flights
-from mixedmode_bench.workloads.joins import AS_OF, INTERVAL, QUOTES, REGULAR, REGULAR_LEFT, TRADES
+from mixedmode_bench.workloads.joins import (
+    AS_OF,
+    AS_OF_LIVE,
+    INTERVAL,
+    LIVE_TRADES,
+    QUOTES,
+    REGULAR,
+    REGULAR_LEFT,
+    TRADES,
+)
 from mixedmode_bench.workloads.rows import WIDE
 from mixedmode_bench.workloads.windows import WINDOWS
 
@@ -64,6 +74,18 @@ def test_the_tables_of_a_join_are_a_function_of_the_size_and_its_answer_has_one_
         ).fetchall()
     assert rows == distinct >= (SIZE.keys if workload is REGULAR_LEFT else SIZE.events)
     assert lacking < rows / 100
+
+
+def test_live_trades_are_in_order_after_all_quotes_but_the_last(tmp_path: Path) -> None:
+    AS_OF_LIVE.write(tmp_path, SIZE)
+    assert AS_OF_LIVE.feed is not None
+    assert first_table(tmp_path).name == LIVE_TRADES
+    files = AS_OF_LIVE.feed(tmp_path / "feed", SIZE)
+    trades = pa.concat_tables([table_in(tmp_path, LIVE_TRADES), *map(pq.read_table, files)])
+    assert trades.column("seq").to_pylist() == list(range(SIZE.events))
+    times = [*table_in(tmp_path, QUOTES).column("ts").to_pylist()[:-1], *trades.column("ts").to_pylist()]
+    assert times == sorted(times)
+    assert table_in(tmp_path, QUOTES).column("ts")[-1].as_py() > times[-1]
 
 
 @pytest.mark.parametrize("workload", OWN, ids=lambda workload: workload.name)

@@ -3,10 +3,14 @@
 Both tables are in order of time but for DISORDER_S. A key of a table has its events spread evenly over the time.
 """
 
+from collections.abc import Mapping
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, Window
@@ -18,7 +22,9 @@ from mixedmode_bench import events
 from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
 
 TRADES, QUOTES = "trades", "quotes"
+LIVE_TRADES = "live_trades"  # in the first folder by name, to which a feed adds
 _TRADES_PER_QUOTE, _TRADES_PER_ROW = 10, 5
+_LIVE_PARTS = 16  # of the trades of as-of-live: one for the backlog, then one for each live epoch
 _SCHEMA = "k long, v double, seq long, ts timestamp"
 #: a quarter of the time on both sides, so that an event of one table has half as many partners as a key has events
 _REACH_S = events.SPAN_US // 4_000_000
@@ -42,6 +48,39 @@ def write_rows(folder: Path, size: Size) -> None:
     _write(folder / QUOTES, 16, max(1, size.events // _TRADES_PER_ROW), size.keys)
 
 
+def write_live_quotes(folder: Path, size: Size) -> None:
+    """A quote for each of `size.keys` keys, before all trades, and one at the end; a few trades to begin with.
+
+    The quote at the end is after all trades, so that only they move the watermark.
+    """
+    columns = {"k": np.random.default_rng(17).permutation(size.keys), "seq": np.arange(size.keys)}
+    times = np.append(np.full(size.keys - 1, events.START_US), events.START_US + 2 * events.SPAN_US)
+    _write_table(folder / QUOTES, "quotes", {**columns, "v": np.arange(size.keys) / size.keys}, times)
+    _write_live_trades(folder / LIVE_TRADES, "trades-first", 18, (0, size.events // _LIVE_PARTS), size)
+
+
+def write_live_trades(folder: Path, size: Size) -> list[Path]:
+    """A file of trades for each live epoch, in the order of their times."""
+    borders = [size.events * part // _LIVE_PARTS for part in range(1, _LIVE_PARTS + 1)]
+    return [
+        _write_live_trades(folder, f"trades-{number:04d}", 19 + number, part, size)
+        for number, part in enumerate(pairwise(borders))
+    ]
+
+
+def _write_live_trades(folder: Path, name: str, seed: int, part: tuple[int, int], size: Size) -> Path:
+    rng, numbers = np.random.default_rng(seed), np.arange(*part)
+    columns = {"k": rng.integers(0, size.keys, len(numbers)), "seq": numbers, "v": rng.random(len(numbers))}
+    return _write_table(folder, name, columns, events.START_US + 1 + numbers * events.SPAN_US // size.events)
+
+
+def _write_table(folder: Path, name: str, columns: Mapping[str, npt.NDArray[Any]], times: npt.NDArray[Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.table({**columns, "ts": pa.array(times, pa.timestamp("us", "UTC"))}).select(["k", "v", "seq", "ts"])
+    pq.write_table(table, folder / f"{name}.parquet", store_schema=False)
+    return folder / f"{name}.parquet"
+
+
 def _write(folder: Path, seed: int, rows: int, keys: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     borders = [rows * number // events.FILES for number in range(events.FILES + 1)]
@@ -61,21 +100,21 @@ def _write(folder: Path, seed: int, rows: int, keys: int) -> None:
         pq.write_table(table, folder / f"part-{number:04d}.parquet", store_schema=False)
 
 
-def _sources(data: Path) -> dict[str, SourceSpec]:
+def _sources(data: Path, trades: str, disorder_s: int) -> dict[str, SourceSpec]:
     return {
-        name: Source.parquet(data / name, schema=_SCHEMA, event_time="ts", out_of_orderness=f"{events.DISORDER_S}s")
-        for name in (TRADES, QUOTES)
+        name: Source.parquet(data / name, schema=_SCHEMA, event_time="ts", out_of_orderness=f"{disorder_s}s")
+        for name in (trades, QUOTES)
     }
 
 
-def _job(data: Path, work: Path, mode: Mode) -> Job:
-    return Job("bench", sources=_sources(data), mode=mode, checkpoint_dir=work / "checkpoints")
+def _job(data: Path, work: Path, mode: Mode, trades: str = TRADES, disorder_s: int = events.DISORDER_S) -> Job:
+    return Job("bench", sources=_sources(data, trades, disorder_s), mode=mode, checkpoint_dir=work / "checkpoints")
 
 
-def _as_of(data: Path, work: Path, mode: Mode) -> Job:
-    job = _job(data, work, mode)
+def _as_of(data: Path, work: Path, mode: Mode, trades: str = TRADES, disorder_s: int = events.DISORDER_S) -> Job:
+    job = _job(data, work, mode, trades, disorder_s)
     select = ["left.seq", "left.k", "left.v", "left.ts", "right.v AS quote"]
-    priced = job.source(TRADES).as_of_join(
+    priced = job.source(trades).as_of_join(
         job.source(QUOTES), on="k", type="left", tie_break="seq", select=select, name="priced"
     )
     return job.output("priced", priced, Sink.parquet(answers_in(work)))
@@ -165,6 +204,19 @@ AS_OF = Workload(
     """,
 )
 
+AS_OF_LIVE = Workload(
+    name="as-of-live",
+    title="the same live: a quote for each key, then epochs of trades, in order",
+    size=Size(3_200_000, 1_000_000),
+    write=write_live_quotes,
+    job=partial(_as_of, trades=LIVE_TRADES, disorder_s=0),
+    key=("seq",),
+    answer=AS_OF.answer.replace(f"FROM {TRADES} t", f"FROM {LIVE_TRADES} t"),
+    version=events.VERSION,
+    may_lack=f"seq >= (SELECT max(seq) FROM {LIVE_TRADES})",
+    feed=write_live_trades,
+)
+
 INTERVAL = Workload(
     name="interval",
     title="pairs of events of two tables with one key, at most an hour apart: about five partners an event",
@@ -192,6 +244,7 @@ REGULAR = Workload(
     answer=f"SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k",
     version=events.VERSION,
     spark_batch=_regular_in_spark,
+    spark_streaming=SparkStreaming(_regular_in_spark, "append"),
     data="regular",
 )
 
