@@ -196,3 +196,24 @@ def test_a_chain_of_steps_cannot_read_a_stream() -> None:
         started().key_by("k").process(Rules, output=OUTPUT, broadcast=broadcast)
     with pytest.raises(TypeError, match=r"^broadcast\(\) got an unexpected keyword argument 'wrong'$"):
         started().source("rules").broadcast(key="rule", wrong=1)  # type: ignore[call-arg]
+
+
+class Sorted(KeyedProcessFunction):
+    """The key of each record, and how many rules there are at its time."""
+
+    def process_element(self, record: Any, context: Any) -> dict[str, Any]:
+        rules = context.broadcast["rules"].as_of(context.timestamp)
+        return {"k": str(context.current_key), "seen": " ".join(f"{a}{b}" for a, b in sorted(rules))}
+
+
+@pytest.mark.parametrize("keys", [["n"], ["n", "k"], ["at"], ["k", "n", "at"]])
+def test_keys_of_one_and_of_several_columns_of_any_width(keys: list[str]) -> None:
+    made = started(orders="k string, n bigint, at timestamp")
+    broadcast = {"rules": made.source("rules").broadcast(key=["rule", "above"])}
+    stream = made.source("orders").key_by(*keys).process(Sorted, output=OUTPUT, broadcast=broadcast)
+    orders = [{"k": k, "n": n, "at": at(minutes)} for k, n, minutes in (("a", 1, 1), (None, None, 9), ("b", 2, 12))]
+    live = {**LIVE, "orders": [{"k": "a", "n": 1, "at": at(20)}]}
+    found = run_graph(made.output("o", stream, Sink.parquet("/out")), {**BACKLOG, "orders": orders}, live=[live])
+    rows = sorted(found.table("o"), key=lambda row: str(row["seen"]))
+    assert [row["seen"] for row in rows] == ["A1", "A1 A2 B5", "A1 A2 B5 B6", "A1 A2 B5 B6"]
+    assert [row["k"] for row in rows if "None" in row["k"]] == ([] if keys == ["at"] else [rows[1]["k"]])
