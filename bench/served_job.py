@@ -5,6 +5,7 @@ The job reads a history with one record per key, then a small file each second.
 
 import http.client
 import json
+import random
 import re
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["epoch_seconds", "running", "serving", "wait_until_live"]
+__all__ = ["epoch_seconds", "latencies", "running", "serving", "wait_until_live"]
 
 _JOB = """
 name: reads
@@ -52,6 +53,34 @@ def running(folder: Path, keys: int) -> Iterator[int]:
             yield port
         finally:
             ended.set()
+
+
+def latencies(port: int, step: str, *, keys: int, rate: int, seconds: int, clients: int) -> list[float]:
+    """Return the seconds of each request for the state of a key, from its scheduled time on.
+
+    clients: connections; one that waits for an answer sends nothing.
+    """
+    found: list[float] = []
+    start = time.monotonic() + 0.1
+
+    def client(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        chance = random.Random(number)
+        for request in range(number, rate * seconds, clients):
+            due = start + request / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            key = chance.randrange(keys)
+            connection.request("GET", f"/api/v1/state/{step}?key={key}")
+            answer = json.loads(connection.getresponse().read())
+            assert answer["rows"][0]["k"] == key, answer
+            found.append(time.monotonic() - due)
+
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
 
 
 @contextmanager

@@ -8,20 +8,17 @@ a server that falls behind shows it. The client is a process of its own, too, an
 """
 
 import argparse
-import http.client
 import json
 import os
-import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 
-from bench.served_job import epoch_seconds, running, serving, wait_until_live
+from bench.served_job import epoch_seconds, latencies, running, serving, wait_until_live
 
 _CLIENTS = 64  # connections; one that waits for an answer sends nothing, so there are more than enough
 
@@ -36,7 +33,8 @@ def main() -> None:
     parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.client is not None:
-        print(json.dumps(latencies(given.client, given.keys, given.rate, given.seconds)))
+        load = {"keys": given.keys, "rate": given.rate, "seconds": given.seconds, "clients": _CLIENTS}
+        print(json.dumps(latencies(given.client, "by_k", **load)))
         return
     with tempfile.TemporaryDirectory(prefix="state-reads-") as name:
         measure(Path(name), given)
@@ -72,31 +70,6 @@ def _client(port: int, given: argparse.Namespace, seconds: int) -> list[float]:
     options = {"--client": port, "--keys": given.keys, "--rate": given.rate, "--seconds": seconds}
     command = [sys.executable, __file__, *(str(part) for pair in options.items() for part in pair)]
     found: list[float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found
-
-
-def latencies(port: int, keys: int, rate: int, seconds: int) -> list[float]:
-    """Return the seconds of each request."""
-    found: list[float] = []
-    start = time.monotonic() + 0.1
-
-    def client(number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        chance = random.Random(number)
-        for request in range(number, rate * seconds, _CLIENTS):
-            due = start + request / rate
-            time.sleep(max(0.0, due - time.monotonic()))
-            key = chance.randrange(keys)
-            connection.request("GET", f"/api/v1/state/by_k?key={key}")
-            answer = json.loads(connection.getresponse().read())
-            assert answer["rows"][0]["k"] == key, answer
-            found.append(time.monotonic() - due)
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(_CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
     return found
 
 

@@ -6,19 +6,17 @@ The client is a process of its own. CPU time hardly depends on what else the mac
 """
 
 import argparse
-import http.client
 import json
-import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from bench.served_job import latencies
 from mixedmode.queryable import open_state
 from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.address import Tokens, parse_address
@@ -40,7 +38,8 @@ def main() -> None:
     parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.client is not None:
-        print(json.dumps(latencies(given.client, given.keys, given.rate, given.seconds)))
+        load = {"keys": given.keys, "rate": given.rate, "seconds": given.seconds, "clients": _CONNECTIONS}
+        print(json.dumps(latencies(given.client, "aggregate-1", **load)))
         return
     with tempfile.TemporaryDirectory(prefix="state-server-") as name:
         checkpoints = state_of(Path(name), given.keys)
@@ -88,31 +87,6 @@ def point_reads(checkpoints: Path, given: argparse.Namespace) -> None:
     shown = {f"p{share}": round(1000 * found[int(len(found) * share / 100)], 1) for share in (50, 90, 99)}
     each = f"{1000 * cpu / len(found):.2f} ms of CPU each"
     print(f"{len(found)} requests, {given.rate} a second: milliseconds {shown}, {each}")
-
-
-def latencies(port: int, keys: int, rate: int, seconds: int) -> list[float]:
-    """Return the seconds of each request, from its scheduled time on."""
-    found: list[float] = []
-    start = time.monotonic() + 0.1
-
-    def client(number: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        chance = random.Random(number)
-        for request in range(number, rate * seconds, _CONNECTIONS):
-            due = start + request / rate
-            time.sleep(max(0.0, due - time.monotonic()))
-            key = chance.randrange(keys)
-            connection.request("GET", f"/api/v1/state/aggregate-1?key={key}")
-            answer = json.loads(connection.getresponse().read())
-            assert answer["rows"][0]["k"] == key, answer
-            found.append(time.monotonic() - due)
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(_CONNECTIONS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return found
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ gets all of its rows in that epoch, and what another operator makes of them is f
 window top-n in Flink's table-valued functions.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from mixedmode.operators.interface import (
     Changes,
     Folded,
     KeyedOperator,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SideRows,
@@ -27,7 +28,7 @@ __all__ = ["FinalOperator"]
 
 
 @dataclass(frozen=True, slots=True)
-class FinalOperator:
+class FinalOperator(NoSideOutputs):
     """Runs `operator` in each epoch as if it were the only one. Every row is emitted once, as an insert."""
 
     operator: KeyedOperator
@@ -58,11 +59,6 @@ class FinalOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """Those of the operator."""
         return self.operator.output_fields
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

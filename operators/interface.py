@@ -178,6 +178,17 @@ class SideRows:
     rows: pa.Table
 
 
+class NoSideOutputs:
+    """An operator whose only side output can be that of late records, which `fold` reports."""
+
+    __slots__ = ()
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None."""
+        return {}
+
+
 class KeyedOperator(Protocol):
     """The operator of a keyed step: a frozen, picklable value that holds no data and no open resource."""
 

@@ -12,22 +12,28 @@ from mixedmode.operators.aggregate.values import Int64s, Values
 
 
 @dataclass(frozen=True, slots=True)
-class Bits(Register):
-    """The bits that are set in every value, or in any value (`any_of`). NULLs are ignored."""
+class _OfWholeNumbers(Register):
+    """Bits of an argument. NULLs are ignored."""
 
     argument: int
-    any_of: bool
-    is_invertible = False
     goes_by_time = False
 
     @property
     def fields(self) -> tuple[pa.DataType, ...]:
-        """One int64; NULL if no value was seen."""
+        """One int64; NULL if no value was seen and the result depends on one."""
         return (pa.int64(),)
 
     @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
         return self.merge(grouping, (rows.arguments[self.argument].ordered,))
+
+
+@dataclass(frozen=True, slots=True)
+class Bits(_OfWholeNumbers):
+    """The bits that are set in every value, or in any value (`any_of`)."""
+
+    any_of: bool
+    is_invertible = False
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
@@ -39,22 +45,10 @@ class Bits(Register):
 
 
 @dataclass(frozen=True, slots=True)
-class BitParity(Register):
+class BitParity(_OfWholeNumbers):
     """The bits that are set in an odd number of values; 0 without values. A retracted row flips its bits back."""
 
-    argument: int
     is_invertible = True
-    goes_by_time = False
-
-    @property
-    def fields(self) -> tuple[pa.DataType, ...]:
-        """One int64."""
-        return (pa.int64(),)
-
-    @override
-    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
-        """Combine the values by XOR; NULL flips no bit."""
-        return self.merge(grouping, (rows.arguments[self.argument].ordered,))
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:

@@ -8,7 +8,7 @@ State layout: stored key = key group | 1 | key | row, value = multiplicity. No k
 rows of a key are one contiguous range.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +33,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -47,7 +48,7 @@ _ROWS_STATE_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
-class MultisetAggregateOperator:
+class MultisetAggregateOperator(NoSideOutputs):
     """Aggregate a changelog by key. The state is every row of every key with its multiplicity.
 
     `argument_types` are the types of a row's columns. `emits_retractions` and `emits_full_snapshot` are as in
@@ -89,11 +90,6 @@ class MultisetAggregateOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, then the results."""
         return (*self.key_schema.fields, *self.aggregator.result_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
 
     @property
     def _codec(self) -> RowCodec:

@@ -4,7 +4,7 @@ The same code runs in the backlog and in live epochs; the backend decides which 
 read, one vectorised merge and one write.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -39,7 +40,7 @@ _NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateOperator:
+class AggregateOperator(NoSideOutputs):
     """Aggregate by key. The state is one row of registers per key.
 
     `emits_retractions`: previous results are computed, because another keyed step is downstream.
@@ -85,11 +86,6 @@ class AggregateOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, then the results."""
         return (*self.key_schema.fields, *self.aggregator.result_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

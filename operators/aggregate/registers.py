@@ -119,11 +119,10 @@ class Register(Protocol):
         """Merge partial values into one per group. `grouping.weights` is None."""
 
 
-@dataclass(frozen=True, slots=True)
-class Count(Register):
-    """count(*) for `argument` None, else the number of rows where the argument is not NULL."""
+class _Counted(Register):
+    """One int64, which is added up."""
 
-    argument: int | None
+    __slots__ = ()
     is_invertible = True
     goes_by_time = False
 
@@ -131,39 +130,35 @@ class Count(Register):
     def fields(self) -> tuple[pa.DataType, ...]:
         """One int64."""
         return (pa.int64(),)
+
+    @override
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        return (Values(sum_by(grouping, _ints(parts[0]))),)
+
+
+@dataclass(frozen=True, slots=True)
+class Count(_Counted):
+    """count(*) for `argument` None, else the number of rows where the argument is not NULL."""
+
+    argument: int | None
 
     @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
         counted = None if self.argument is None else rows.arguments[self.argument].valid
         return (Values(count_by(grouping.where(counted))),)
 
-    @override
-    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        return (Values(sum_by(grouping, _ints(parts[0]))),)
-
 
 @dataclass(frozen=True, slots=True)
-class CountTrue(Register):
+class CountTrue(_Counted):
     """The number of rows where a boolean argument is true. With Count, it is enough for bool_and and bool_or."""
 
     argument: int
-    is_invertible = True
-    goes_by_time = False
-
-    @property
-    def fields(self) -> tuple[pa.DataType, ...]:
-        """One int64."""
-        return (pa.int64(),)
 
     @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
         argument = rows.arguments[self.argument]
         is_true = _ints(argument.ordered) != 0
         return (Values(count_by(grouping.where(is_true if argument.valid is None else is_true & argument.valid))),)
-
-    @override
-    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        return (Values(sum_by(grouping, _ints(parts[0]))),)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ It keeps no state. Within an epoch, the retracted rows and the added rows of a k
 (only added), updated (both) or deleted (only retracted).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -32,7 +33,7 @@ from mixedmode.state import StateDescriptor
 
 
 @dataclass(frozen=True, slots=True)
-class UpsertOperator:
+class UpsertOperator(NoSideOutputs):
     """Turn a changelog into upserts. `fields` are the columns other than the key."""
 
     key_schema: KeySchema
@@ -61,11 +62,6 @@ class UpsertOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, then the other columns."""
         return (*self.key_schema.fields, *self.fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the rows unchanged."""

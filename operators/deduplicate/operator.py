@@ -19,7 +19,7 @@ State layout, with the time in the encoding of operators/window/keys.py:
     expiries  key group | 2 | time | key           value = version u8; only with `within_us`: times of emitted rows
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -56,7 +57,7 @@ Groups = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
-class DeduplicateOperator:
+class DeduplicateOperator(NoSideOutputs):
     """Emit one row per key. Output: the key columns, then the other columns of the input.
 
     `waits`: keep the first row by event time, else any. `has_event_time`: the first order column of the layout is the
@@ -108,11 +109,6 @@ class DeduplicateOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, then the other columns."""
         return (*self.layout.key_schema.fields, *self.layout.row_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late rows."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

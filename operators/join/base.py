@@ -1,11 +1,10 @@
 """The properties that all joins share."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.interface import NoSideOutputs, OperatorAttributes
 from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.sort import Combine
 
@@ -13,7 +12,7 @@ __all__ = ["JoinBase"]
 
 
 @dataclass(frozen=True, slots=True)
-class JoinBase:
+class JoinBase(NoSideOutputs):
     """A join: the columns of its sides and of its output."""
 
     layout: JoinLayout
@@ -34,11 +33,6 @@ class JoinBase:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The selected columns."""
         return self.layout.output_fields
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late rows."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

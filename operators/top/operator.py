@@ -15,7 +15,7 @@ and one epoch are held in memory.
 State layout: stored key = key group | 0 | packed row, value = weight.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +34,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -54,7 +55,7 @@ Groups = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
-class TopOperator:
+class TopOperator(NoSideOutputs):
     """Keep the best `n` rows of each key. Output: key, rank, other columns; without rank if not `has_rank`.
 
     The arguments of a batch are the columns of the row, and those that the order needs besides: `order_arguments` has
@@ -91,11 +92,6 @@ class TopOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, the rank, and the other columns of the input."""
         return (*self.output_key, *self.layout.row_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

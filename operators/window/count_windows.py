@@ -10,7 +10,7 @@ of the window are NULL. The state is kept as long as the job, because the number
 output.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +29,7 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -46,7 +47,7 @@ _COUNTERS = tuple(pa.field(name, pa.int64()) for name in ("_windows", "_records"
 
 
 @dataclass(frozen=True, slots=True)
-class CountWindowAggregateOperator:
+class CountWindowAggregateOperator(NoSideOutputs):
     """Aggregate count windows. Output: key, window_number, window_start, window_end, results.
 
     `key_schema` is None for un-keyed input. `window_number` counts the windows of a key from 0. The bounds are the
@@ -79,11 +80,6 @@ class CountWindowAggregateOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, the number and bounds of the window, and the results."""
         return (*self.output_key, *WINDOW_BOUNDS, *self.aggregator.result_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

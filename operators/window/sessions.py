@@ -19,7 +19,7 @@ per key group:
 The ends are not in key order. So they are buffered, and written when their key group is complete.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,6 +36,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -57,7 +58,7 @@ _BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session 
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAggregateOperator:
+class SessionAggregateOperator(NoSideOutputs):
     """Aggregate sessions. Output: window_start, window_end, key, results.
 
     `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. Rows of the input
@@ -113,11 +114,6 @@ class SessionAggregateOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The bounds of the session, the key columns, and the results."""
         return (*self.output_key, *self.aggregator.result_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late records."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

@@ -18,7 +18,7 @@ Windows of processing time are the same: the runner then gives each record the t
 watermark. Their rows have no event time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
+    NoSideOutputs,
     OperatorAttributes,
     OperatorTraits,
     SubtaskContext,
@@ -56,7 +57,7 @@ _STATE_ID = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TimeWindowAggregateOperator:
+class TimeWindowAggregateOperator(NoSideOutputs):
     """Aggregate time windows. Output: window_start, window_end, key, results.
 
     `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. `is_changelog`: rows
@@ -111,11 +112,6 @@ class TimeWindowAggregateOperator:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The bounds of the window, the key columns, and the results."""
         return (*self.output_key, *self.aggregator.result_fields)
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None: `fold` reports late records."""
-        return {}
 
     @property
     def combine(self) -> Combine | None:

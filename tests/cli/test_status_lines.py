@@ -19,6 +19,7 @@ from mixedmode.driver.events import (
     StepRescaled,
 )
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+from tests.driver.committed import epoch_committed
 
 
 @dataclass
@@ -44,23 +45,7 @@ class HandClock:
 
 
 def committed(epoch: int, *, is_backlog: bool) -> EpochCommitted:
-    return EpochCommitted(
-        epoch=Epoch(epoch),
-        is_backlog=is_backlog,
-        path="sorted",
-        records=500,
-        rows_out=5,
-        pairs=5,
-        state_bytes=100,
-        spilled_runs=0,
-        migration_seconds=0.1,
-        watermark_us=None,
-        records_late=0,
-        records_ahead=0,
-        records_skipped=0,
-        seconds=2.0,
-        created_ms=0,
-    )
+    return epoch_committed(epoch, is_backlog=is_backlog, records=500, rows_out=5, pairs=5)
 
 
 def test_an_epoch_that_goes_on_has_a_line_every_ten_seconds() -> None:

@@ -12,6 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochProgress, EpochStarted, Event, TaskPhase
 from mixedmode.driver.traces import EpochTraces, exported_traces
+from tests.driver.committed import epoch_committed
 from tests.harness import ManualClock
 
 PROFILE = {
@@ -24,24 +25,7 @@ PROFILE = {
 
 
 def committed(epoch: int, seconds: float = 8.0) -> EpochCommitted:
-    return EpochCommitted(
-        epoch=Epoch(epoch),
-        is_backlog=epoch == 0,
-        path="sorted",
-        records=100,
-        rows_out=10,
-        pairs=10,
-        state_bytes=1000,
-        spilled_runs=0,
-        migration_seconds=0.1,
-        watermark_us=None,
-        records_late=0,
-        records_ahead=0,
-        records_skipped=0,
-        seconds=seconds,
-        created_ms=0,
-        profile=PROFILE,
-    )
+    return epoch_committed(epoch, is_backlog=epoch == 0, state_bytes=1000, seconds=seconds, profile=PROFILE)
 
 
 def progress(phase: TaskPhase) -> EpochProgress:

@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode import Job, Sink, Source, read_state, read_table
-from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochCommitted
 from mixedmode.driver.run import RunOptions
 from mixedmode.errors import InvalidJobError
 from tests.docs.test_snippets import output_of_two_epochs
+from tests.driver.committed import epoch_committed
 from tests.harness import SPARK, write_json
 
 TABLE = [{"origin": "LAX", "flights": 1}, {"origin": "SFO", "flights": 5}]
@@ -28,22 +28,8 @@ def a_job(folder: Path, sink: Any) -> Job:
 
 
 def committed(epoch: int, records: int) -> EpochCommitted:
-    return EpochCommitted(
-        epoch=Epoch(epoch),
-        is_backlog=False,
-        path="streaming",
-        records=records,
-        rows_out=2,
-        pairs=1,
-        state_bytes=1,
-        spilled_runs=0,
-        migration_seconds=0.0,
-        watermark_us=None,
-        records_late=1,
-        records_ahead=0,
-        records_skipped=0,
-        seconds=1.0,
-        created_ms=0,
+    return epoch_committed(
+        epoch, path="streaming", records=records, rows_out=2, pairs=1, state_bytes=1, records_late=1, seconds=1.0
     )
 
 

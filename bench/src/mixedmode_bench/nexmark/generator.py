@@ -28,7 +28,6 @@ from mixedmode_bench.nexmark import texts
 from mixedmode_bench.nexmark.draws import Int64s, UInt64s, draw, high_below, low_below, unit
 
 EPOCH_EVENTS, EPOCH_PEOPLE, EPOCH_AUCTIONS = 50, 1, 3  # the other 46 are bids
-EPOCH_BIDS = EPOCH_EVENTS - EPOCH_PEOPLE - EPOCH_AUCTIONS
 FIRST_PERSON_ID = FIRST_AUCTION_ID = 1000
 FIRST_CATEGORY_ID, CATEGORIES = 10, 5
 
