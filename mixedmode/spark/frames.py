@@ -1,12 +1,14 @@
 """Helpers for Spark's frames: temporary views, sql steps, schemas, quoted names, stand-ins."""
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import StructType
 
@@ -15,6 +17,8 @@ from mixedmode.plan.reads import Reads
 
 # Spark 4.1 has only timestamps in UTC, and no such parameter
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+
+_plans = itertools.count()
 
 
 @contextlib.contextmanager
@@ -34,14 +38,26 @@ def relations_of(
 ) -> list[DataFrame]:
     """Return the relations that a stage or an output reads.  roots: {name: frame} of all roots that sql reads.
 
-    tables: {name: frame} of the dimensions.
+    tables: {name: frame} of the dimensions. Rows of other readers, which Spark may be persisting, stay as they are.
     """
     made = dict(roots)
     for step in reads.sql:
         inputs = {name: made[relation] for name, relation in step.inputs.items()}
-        with views(session, inputs | {name: tables[name] for name in step.dimensions}):
+        inputs |= {name: tables[name] for name in step.dimensions}
+        with views(session, {name: _with_own_plan(frame) for name, frame in inputs.items()}):
             made[step.makes] = session.sql(step.text)
     return [made[name] for name in reads.relations]
+
+
+def _with_own_plan(frame: DataFrame) -> DataFrame:
+    """Return the same rows, by a plan that equals no other one. Spark's optimizer removes the condition.
+
+    When a view is dropped, Spark builds each persisted frame anew that has the view's plan in its own and is not yet
+    complete. So if two readers read one stage, the end of the second one's view would discard what the first one is
+    just persisting; a stage would run twice.
+    """
+    number = F.lit(next(_plans))
+    return frame.where(number == number)  # noqa: PLR0124 - two literals in Spark's plan
 
 
 def spark_schema(fields: Sequence[pa.Field]) -> StructType:
