@@ -97,7 +97,8 @@ def _adapter(kinds: tuple[tuple[str, type[Section]], ...]) -> TypeAdapter[Any]:
 def _kind_in(section: Any, kinds: Kinds) -> str | None:
     """Return the kind that is meant; an unknown format stands for itself, for the message; None without one."""
     if isinstance(section, Section):
-        return next((name for name, kind in kinds.items() if isinstance(section, kind)), None)
+        own = getattr(section, "format", None)  # of a kind that cannot have this role
+        return next((name for name, kind in kinds.items() if isinstance(section, kind)), own)
     if not isinstance(section, Mapping):
         return None
     for name in kinds:

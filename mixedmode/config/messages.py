@@ -76,7 +76,7 @@ def findings(
         else:
             path = _path(detail["loc"], model)
             kinds = _connectors_at(model, detail["loc"])
-            if kinds is not None and detail["type"] in _NO_KIND and isinstance(detail["input"], Mapping):
+            if kinds is not None and detail["type"] in _NO_KIND and isinstance(detail["input"], Mapping | Section):
                 path = (*path, "format")
                 yield path, name(path) + _no_format(detail, kinds)
                 continue

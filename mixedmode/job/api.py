@@ -34,7 +34,7 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings
+from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings, dimension_argument
 from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
 from mixedmode.job.operations import JobOperations
@@ -52,7 +52,6 @@ class Job(AllRows, JobOperations):
 
     name: the job's name, in messages and in Spark's user interface.
     sources: {name for SQL: source}; see Source.
-    dimensions: {name for SQL: source} of tables that SQL joins, each read whole in each epoch; see docs/dimensions.md.
     mode: batch, streaming, mixed or automatic.
     parallelism: number of subtasks of a keyed step.
     checkpoint_dir: folder or URL for state and manifests. Every mode but batch needs it.
@@ -91,7 +90,6 @@ class Job(AllRows, JobOperations):
         name: str,
         *,
         sources: Mapping[str, SourceSpec],
-        dimensions: Mapping[str, SourceSpec] | None = None,
         mode: Mode | None = None,
         parallelism: int | None = None,
         checkpoint_dir: FileName | None = None,
@@ -115,7 +113,6 @@ class Job(AllRows, JobOperations):
         values = {
             ("name",): name,
             ("sources",): sources,
-            ("dimensions",): dimensions,
             ("execution", "runtime-mode"): mode,
             ("parallelism",): parallelism,
             ("execution", "checkpointing", "dir"): checkpoint_dir,
@@ -165,6 +162,17 @@ class Job(AllRows, JobOperations):
         spec = checked_section(JobSpec, values, place="Job", name=argument)
         check_places(spec, place="Job", name=argument)
         return spec
+
+    def dimension(self, name: str, table: SourceSpec) -> Self:
+        """Return the same job with one more bounded table, which SQL joins by its name.
+
+        table: a Source with the settings of a table that each epoch reads whole. It replaces a dimension of this name.
+        docs/dimensions.md is the guide.
+        """
+        tables = {**self.settings.dimensions, name: table}
+        values = {**fields_of(self.settings), "dimensions": tables}
+        settings = checked_section(JobSettings, values, place="Job.dimension", name=dimension_argument)
+        return self._of(resolve_paths(settings, FilePath()), self.steps, self.results, self.streams, self.origin)
 
     def sql(self, sql: str, *, name: str | None = None, clock: Literal["refused", "allowed"] = "refused") -> Self:
         """Add a step of stateless Spark SQL over the sources, or over the rows that the previous step emits.

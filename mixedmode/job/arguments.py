@@ -104,3 +104,10 @@ def argument(path: Path) -> str:
     if path[0] == "window" and len(path) > 2:
         return _ARGUMENTS.get(path) or str(path[2]).replace("-", "_")  # the same for every kind of window
     return argument_at(path, _ARGUMENTS)
+
+
+def dimension_argument(path: Path) -> str:
+    """Return the argument of Job.dimension for the setting at `path`: `name`, `table['path']`."""
+    if path[0] != "dimensions":
+        return argument(path)
+    return "table" + "".join(f"[{part!r}]" for part in path[2:]) if len(path) > 2 else "name"

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from mixedmode.config.load import job_spec_from_mapping, load_job
+from mixedmode.config.sources import SourceSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
@@ -123,16 +124,48 @@ def test_an_output_is_not_in_the_folder_of_a_dimension() -> None:
 
 
 def test_a_job_in_python_has_the_same_dimensions() -> None:
-    made = Job(
-        "shop",
-        sources={"orders": Source.parquet("/orders")},
-        dimensions={"customers": Source.csv("/customers", schema="name string, region string")},
-        mode="batch",
+    made = Job("shop", sources={"orders": Source.parquet("/orders")}, mode="batch")
+    customers = Source.csv("/customers", schema="name string, region string")
+    before, after = made.dimension("customers", customers).sql(SQL), made.sql(SQL).dimension("customers", customers)
+    for job in (before, after):
+        spec = job.write(Sink.parquet("/out")).spec
+        assert spec.dimensions["customers"].place == "csv /customers"
+    assert not made.settings.dimensions
+
+
+def test_a_dimension_of_the_same_name_replaces_the_one_before_and_its_path_is_resolved(tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(
+        "name: shop\nexecution.runtime-mode: batch\nsources: {orders: {format: parquet, path: /orders}}\n"
+        "dimensions: {customers: {format: parquet, path: customers}}\n"
+        f"steps:\n- sql: {SQL}\nsink: {{format: parquet, path: /out}}\n"
     )
-    spec = made.sql(SQL).write(Sink.parquet("/out")).spec
-    assert spec.dimensions["customers"].place == "csv /customers"
-    with pytest.raises(InvalidJobError, match=r"dimensions\['c'\]\['event-time'\] has no effect on a dimension"):
-        Job("shop", sources={"o": Source.parquet("/o")}, dimensions={"c": Source.parquet("/c", event_time="at")})
+    job = Job.from_yaml(file)
+    assert job.spec.dimensions["customers"].place == f"parquet {tmp_path}/customers"
+    other = job.dimension("customers", Source.parquet("others")).spec.dimensions["customers"]
+    assert other.place == f"parquet {Path.cwd()}/others"
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "found"),
+    [
+        (
+            "c",
+            Source.parquet("/c", event_time="at"),
+            r"Job.dimension: table\['event-time'\] has no effect on a dimension",
+        ),
+        ("o", Source.parquet("/c"), r"Job.dimension: name: a source has this name already"),
+        ("no name", Source.parquet("/c"), r"Job.dimension: name"),
+        (
+            "c",
+            Source.kafka("c", bootstrap_servers="b:9092", value="text"),
+            r"table\['format'\] cannot be kafka. A dimension",
+        ),
+    ],
+)
+def test_a_wrong_dimension_is_refused_by_the_call_that_adds_it(name: str, table: SourceSpec, found: str) -> None:
+    with pytest.raises(InvalidJobError, match=found):
+        Job("shop", sources={"o": Source.parquet("/o")}, mode="batch").dimension(name, table)
 
 
 def test_a_wrong_dimension_does_not_hide_what_else_is_wrong() -> None:

@@ -47,14 +47,17 @@ def shop(base: Path, mode: Any, **dimensions: Any) -> Job:
     bounded = {"bounded": True} if mode == "batch" else {}
     orders = Source.json(base / "orders", schema="id long, customer string, at timestamp", event_time="at", **bounded)  # type: ignore[arg-type]
     customers = Source.csv(base / "customers", schema="name string, region string")
-    return Job(
+    job = Job(
         "shop",
         sources={"orders": orders},
-        dimensions={name: one for name, one in {"customers": customers, **dimensions}.items() if one is not None},
         mode=mode,
         checkpoint_dir=None if mode == "batch" else base / "checkpoints",
         spark=SPARK,
     )
+    for name, table in {"customers": customers, **dimensions}.items():
+        if table is not None:
+            job = job.dimension(name, table)
+    return job
 
 
 def with_three_outputs(base: Path, mode: Any) -> Job:

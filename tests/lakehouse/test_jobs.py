@@ -90,10 +90,10 @@ def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     job = Job(
         "joined",
         sources={"sales": source(kind, tmp_path / "in")},
-        dimensions={"shops": source(kind, tmp_path / "shops")},
         checkpoint_dir=tmp_path / "checkpoints",
         spark=SPARK,
     )
+    job = job.dimension("shops", source(kind, tmp_path / "shops"))
     job = job.sql("SELECT s.shop, t.region FROM sales s LEFT JOIN shops t ON s.shop = t.name")
     job = job.write(Sink.parquet(tmp_path / "out"))
     run(job, spark)

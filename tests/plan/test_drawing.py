@@ -59,8 +59,8 @@ def test_dot_and_mermaid_have_the_same_nodes_and_edges(spec: JobSpec) -> None:
 
 def test_a_dimension_has_an_edge_to_each_step_that_joins_it(tmp_path: Path) -> None:
     source = Source.parquet("/orders", schema="k string, airports string")
-    tables = {"airports": Source.parquet("/airports"), "unused": Source.parquet("/unused")}
-    job = Job("j", sources={"orders": source}, dimensions=tables, mode="batch")
+    job = Job("j", sources={"orders": source}, mode="batch")
+    job = job.dimension("airports", Source.parquet("/airports")).dimension("unused", Source.parquet("/unused"))
     job = job.sql("SELECT o.k, 'JOIN unused' AS t FROM orders o -- JOIN unused\n LEFT JOIN `Airports` a ON o.k = a.k")
     job = job.sql("SELECT k, t AS airports FROM previous").sql("SELECT k, airports FROM previous")
     spec = job.write(Sink.parquet(tmp_path / "out")).spec
