@@ -4,6 +4,7 @@ A setting keeps the text with the name wherever it is shown or stored. The value
 passed to a library. Errors of that library go through `hidden`, which replaces each value by its name again.
 """
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -62,6 +63,11 @@ def has_secrets(text: str) -> bool:
 def has_secrets_in(data: bytes) -> bool:
     """Return whether binary data contain a value that was looked up in this process, as UTF-8."""
     return any(value.encode() in data for value in _known)
+
+
+def has_secrets_in_json(text: str) -> bool:
+    """Return whether JSON contains a value that was looked up in this process.  text: not limited to ASCII."""
+    return any(json.dumps(value, ensure_ascii=False)[1:-1] in text for value in _known)
 
 
 def hidden(text: str) -> str:

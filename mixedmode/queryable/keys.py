@@ -12,7 +12,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.queryable.spans import EVERYTHING, Question
 
-__all__ = ["encoded_keys", "key_of_text", "question_of"]
+__all__ = ["key_of_text", "question_of"]
 
 
 def question_of(
@@ -33,16 +33,11 @@ def question_of(
         msg = "the step has no key, so its state cannot be asked by key. Leave keys and prefix out."
         raise InvalidJobError(msg)
     if keys is not None:
-        encoded = encoded_keys(keys, fields)
+        encoded = _encoded([_values(key, fields, len(fields)) for key in keys], fields)
         groups = key_groups(encoded, max_parallelism=max_parallelism).tolist()
         return Question(keys=tuple(zip(groups, encoded.to_pylist(), strict=True)))
     values = _values(prefix, fields, None)
     return Question(prefix=_encoded([values], fields[: len(values)])[0].as_py())
-
-
-def encoded_keys(keys: Sequence[Any], fields: Sequence[pa.Field]) -> pa.Array:
-    """Return the stored bytes of keys, in their order. The rest is as in `question_of`."""
-    return _encoded([_values(key, fields, len(fields)) for key in keys], fields)
 
 
 def key_of_text(text: str, fields: Sequence[pa.Field], *, is_prefix: bool) -> Any:

@@ -41,6 +41,7 @@ from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.keys import question_of
 from mixedmode.queryable.parts import Moment, StateView
+from mixedmode.queryable.spans import Question
 from mixedmode.queryable.views import views_of
 
 __all__ = ["LEASE_SECONDS", "StateAnswer", "StateSnapshot", "open_state", "read_state"]
@@ -182,8 +183,7 @@ class StateSnapshot:
         """
         operator = self._operator(step)
         view = self._view(operator, name)
-        groups = self._manifest.max_parallelism
-        question = question_of(keys, prefix, view.key_fields, max_parallelism=groups)
+        question = self._question(view, keys, prefix)
         if limit is not None and limit < 1:
             msg = f"a page has at least one key. limit={limit}"
             raise InvalidJobError(msg)
@@ -191,6 +191,15 @@ class StateSnapshot:
         page = self._entries.page(operator, view, question, limit, position)
         following = None if page.next is None else _cursor(self.epoch, page.next)
         return StateAnswer(page.table, self.epoch, step, view.part.name, following)
+
+    def read_keys(self, step: str, keys: Sequence[Any], name: str | None = None) -> tuple[StateAnswer, list[bytes]]:
+        """Return the rows of some keys, and the encoded bytes of each of these keys. The rest is as in `read`."""
+        operator = self._operator(step)
+        view = self._view(operator, name)
+        question = self._question(view, keys, None)
+        assert question.keys is not None, question
+        page = self._entries.page(operator, view, question, None, None)
+        return StateAnswer(page.table, self.epoch, step, view.part.name, None), [key for _, key in question.keys]
 
     def tables(
         self,
@@ -204,13 +213,14 @@ class StateSnapshot:
         """Yield the rows of a range of key groups piece by piece, at least one table. The rest is as in `read`."""
         operator = self._operator(step)
         view = self._view(operator, name)
-        groups_max = self._manifest.max_parallelism
-        question = question_of(keys, prefix, view.key_fields, max_parallelism=groups_max)
-        yield from self._entries.tables(operator, view, question, groups)
+        yield from self._entries.tables(operator, view, self._question(view, keys, prefix), groups)
 
     def subtasks(self, step: str) -> int:
         """Return the number of subtasks that a step had in the epoch."""
         return self._operator(step).parallelism
+
+    def _question(self, view: StateView, keys: Sequence[Any] | None, prefix: Any) -> Question:
+        return question_of(keys, prefix, view.key_fields, max_parallelism=self._manifest.max_parallelism)
 
     def _operator(self, step: str) -> OperatorState:
         for operator in self._manifest.operators:

@@ -18,7 +18,7 @@ from anyio.to_thread import run_sync
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys
 from mixedmode.queryable.kept import KeptState
-from mixedmode.queryable.keys import encoded_keys, key_of_text
+from mixedmode.queryable.keys import key_of_text
 from mixedmode.queryable.snapshot import StateSnapshot
 from mixedmode.serve.documents import Document
 from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document_of, plain_rows, rows_document
@@ -106,7 +106,7 @@ def _together(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> li
     step, name = questions[0].step, questions[0].name
     fields = snapshot.key_fields(step, name)
     keys = [[key_of_text(key, fields, is_prefix=False) for key in question.keys] for question in questions]
-    answer = snapshot.read(step, keys=[key for own in keys for key in own], name=name)
+    answer, encoded = snapshot.read_keys(step, [key for own in keys for key in own], name)
     table = answer.table
     if table.nbytes > PAGE_BYTES_MAX or any(table.column_names.count(field.name) != 1 for field in fields):
         return None
@@ -114,7 +114,7 @@ def _together(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> li
     numbers: dict[bytes, list[int]] = {}
     for number, key in enumerate(encode_keys(columns, KeySchema(fields)).to_pylist()):
         numbers.setdefault(key, []).append(number)
-    rows, wanted = plain_rows(table), iter(encoded_keys([key for own in keys for key in own], fields).to_pylist())
+    rows, wanted = plain_rows(table), iter(encoded)
     found = []
     for own in keys:
         distinct = {next(wanted) for _ in own}

@@ -16,6 +16,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import JobIdentity, Manifest
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.executor.protocol import StageSettings
+from mixedmode.job import Stream
 from mixedmode.state.merging import FAN_IN
 from mixedmode.tasks.timing import Timing
 from mixedmode.testing.local_plan import local_plan
@@ -38,20 +39,28 @@ class RunningJob:
     """A job over rows of `DDL`; times are minutes. Each epoch is committed to `folder / "checkpoints"`."""
 
     def __init__(
-        self, folder: Path, build: Callable[[Job], Any], *, ddl: str = DDL, clock_ms: int = 0, fan_in: int = FAN_IN
+        self,
+        folder: Path,
+        build: Callable[[Job], Any],
+        *,
+        ddl: str = DDL,
+        clock_ms: int = 0,
+        fan_in: int = FAN_IN,
+        sources: Sequence[str] = ("t",),
     ) -> None:
         """fan_in: how many runs are merged."""
         (folder / "in").mkdir(parents=True)
-        source = Source.json(folder / "in", schema=ddl, event_time="at", out_of_orderness="0s")
+        source = Source.json(folder / "in", schema=ddl, event_time="at", out_of_orderness="0s")  # is never read
         job = Job(
             "states",
-            sources={"t": source},
+            sources=dict.fromkeys(sources, source),
             mode="streaming",
             parallelism=2,
             max_parallelism=8,
             checkpoint_dir=folder / "checkpoints",
         )
-        spec = build(job).write(Sink.parquet(folder / "out")).spec
+        built, sink = build(job), Sink.parquet(folder / "out")
+        spec = (job.output("out", built, sink) if isinstance(built, Stream) else built.write(sink)).spec
         plan = local_plan(spec, lambda *place: ".".join(map(str, place)))
         self.plan = plan
         self.schema = schema_of(ddl, where="ddl")
@@ -62,9 +71,11 @@ class RunningJob:
         self.run.fan_in = fan_in
         self.manifests: list[Manifest] = []
 
-    def epoch(self, rows: Sequence[Row], *, parallelism: int | None = None) -> Manifest:
-        """Run a live epoch over the rows, and commit it."""
-        return self._commit(lambda: self.run.run_live({"t": [self.table(rows)]}), parallelism)
+    def epoch(self, rows: Sequence[Row] | Mapping[str, Sequence[Row]], *, parallelism: int | None = None) -> Manifest:
+        """Run a live epoch over the rows of the source, or over those of each source by name, and commit it."""
+        by_source = rows if isinstance(rows, Mapping) else {"t": rows}
+        tables = {source: [self.table(own)] for source, own in by_source.items()}
+        return self._commit(lambda: self.run.run_live(tables), parallelism)
 
     def table_epoch(self, table: pa.Table) -> Manifest:
         """Run a live epoch over a table of the source, and commit it."""
