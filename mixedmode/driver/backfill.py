@@ -189,5 +189,6 @@ def _check_output(session: SparkSession, spec: JobSpec, plan: JobPlan, log: Chec
 def _refused(spec: JobSpec, reason: str) -> InvalidJobError:
     return InvalidJobError(
         f"a range of this job cannot be computed again on its own: {reason.removesuffix('.')}. Nothing was replaced. "
-        f"For a corrected history without this, start the job again with `mixedmode reset`. name={spec.name}"
+        "To process a corrected history, start the job again with `mixedmode reset JOB --to earliest`, or --to TIME. "
+        f"name={spec.name}"
     )

@@ -36,10 +36,16 @@ def replaceable_step(plan: JobPlan) -> BackfillStep | str:
     if any(stage.keeps_list for stage in plan.maps):
         return "a map function keeps a list, which depends on all records before"
     if not plan.stages:
-        return "it has no step with windows, which would tell the rows of the range"
+        return (
+            "it has no step with windows. So no watermark ever closes the range: the job may still read a record of "
+            "it, also one that the backfill has read, and would write its rows a second time"
+        )
     first, *others = plan.stages
     if not isinstance(first.operator, TimeWindowAggregateOperator) or first.operator.by_clock:
-        return "its first keyed step has no tumbling, sliding or cumulating window of event time"
+        return (
+            "its first keyed step has no tumbling, sliding or cumulating window of event time. So its rows depend on "
+            f"records outside of the range, too. step={first.operator_id}"
+        )
     if len(first.reads.relations) > 1 or first.reads.stages or first.event_time is None:
         return "its windows read several inputs"
     for before, stage in zip(plan.stages, others, strict=False):

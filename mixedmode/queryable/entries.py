@@ -21,7 +21,8 @@ __all__ = ["EntryReader", "Page", "ReaderPlace"]
 ReaderPlace = tuple[str, int, int]  #: (step, state id, first key group)
 
 _CHUNK = 4096  # entries that a limited read fetches at a time
-_ROWS = 2**16  # least entries that are decoded at a time, if there are so many
+#: entries that a scan fetches and decodes at a time. Twice as many do not fit into the cache of a core, and take longer
+_ROWS = 2**14
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,13 @@ class Page:
 class EntryReader:
     """Opens the runs of a checkpoint as they are needed, and keeps them open. Thread-safe."""
 
-    def __init__(self, fetched: FetchedRuns, max_parallelism: int, folder: Path, cache_bytes: int) -> None:
+    def __init__(
+        self, fetched: FetchedRuns, max_parallelism: int, folder: Path, memory: Path | None, cache_bytes: int
+    ) -> None:
+        """folder: for links to the runs.  memory: see RunsReader."""
         self._fetched = fetched
         self._max_parallelism = max_parallelism
-        self._folder = folder
+        self._folder, self._memory = folder, memory
         self._cache_bytes = cache_bytes
         self._lock = Lock()
         self._ranges: dict[tuple[str, int], tuple[UncutRange, ...]] = {}
@@ -93,6 +97,9 @@ class EntryReader:
             reader = self._reader(operator, view.part.state_id, span.group)
             if reader is None:
                 continue
+            if taken.left is None and (view.part.is_exact or view.part.bytes_before):
+                yield from _chunks(reader, view, question, span)  # each entry has rows of its own
+                continue
             yield _whole_keys(reader, view, question, span, taken)
             if taken.next is not None:
                 return
@@ -128,7 +135,8 @@ class EntryReader:
 
     def _opened(self, number: int, runs: Sequence[RunFile]) -> RunsReader:
         fetches = [partial(self._fetched.link, run) for run in runs]
-        return RunsReader(self._folder / str(number), fetches, cache_bytes=self._cache_bytes)
+        memory = None if self._memory is None else self._memory / str(number)
+        return RunsReader(self._folder / str(number), fetches, cache_bytes=self._cache_bytes, memory=memory)
 
 
 class _Taken:
@@ -147,7 +155,9 @@ def _whole_keys(reader: RunsReader, view: StateView, question: Question, span: S
     while start is not None:
         part = reader.scan(start, span.end, limit=chunk)
         start = part.keys[-1] + b"\x00" if chunk is not None and len(part.keys) == chunk else None
-        _add_wanted(found, part, view, question)
+        wanted = _wanted(part, view, question)
+        found.keys.extend(wanted.keys)
+        found.values.extend(wanted.values)
         if taken.left is not None:
             firsts = _first_entries(found.keys, view)
             if len(firsts) > taken.left:
@@ -159,17 +169,26 @@ def _whole_keys(reader: RunsReader, view: StateView, question: Question, span: S
     return found
 
 
-def _add_wanted(found: StateRange, part: StateRange, view: StateView, question: Question) -> None:
-    """Add the entries of wanted keys. Only where a time precedes the key, a span has others."""
+def _chunks(reader: RunsReader, view: StateView, question: Question, span: Span) -> Iterator[StateRange]:
+    """Yield the entries of a span in chunks, at least one."""
+    start: bytes | None = span.start
+    while start is not None:
+        part = reader.scan(start, span.end, limit=_ROWS)
+        start = part.keys[-1] + b"\x00" if len(part.keys) == _ROWS else None
+        yield _wanted(part, view, question)
+
+
+def _wanted(part: StateRange, view: StateView, question: Question) -> StateRange:
+    """Return the entries of wanted keys. Only where a time precedes the key, a span has others."""
     if view.part.bytes_before == 0 or (question.keys is None and not question.prefix):
-        found.keys.extend(part.keys)
-        found.values.extend(part.values)
-        return
+        return part
     wanted = None if question.keys is None else {key for _, key in question.keys}
+    found = StateRange([], [])
     for key, stored, value in zip(view.keys_of(part.keys), part.keys, part.values, strict=True):
         if key in wanted if wanted is not None else key.startswith(question.prefix):
             found.keys.append(stored)
             found.values.append(value)
+    return found
 
 
 def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:

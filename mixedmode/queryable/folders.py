@@ -7,6 +7,7 @@ Invariant (tests/queryable/test_folders.py): no folder of a living reader is rem
 others.
 """
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,8 +16,12 @@ from pathlib import Path
 from typing import IO
 
 from mixedmode.checkpoint.private_folder import LOCK, holds, own_temporary_folder, private_subfolder, try_lock
+from mixedmode.errors import InvalidJobError
 
-__all__ = ["reader_folder"]
+__all__ = ["memory_folder", "reader_folder"]
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - a private folder in it, as in the temporary folder
+_MEMORY_BYTES_MIN = 256 * 1024 * 1024  # free; containers may have much less than that
 
 
 @contextmanager
@@ -31,6 +36,17 @@ def reader_folder(parent: Path | None = None) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.close()
+
+
+def memory_folder() -> Path | None:
+    """Return a `parent` of reader folders in memory; None if this system has none, or too little memory for it."""
+    try:
+        found = os.statvfs(_MEMORY)
+        if found.f_bavail * found.f_frsize < _MEMORY_BYTES_MIN or not os.access(_MEMORY, os.W_OK):
+            return None
+        return private_subfolder(private_subfolder(_MEMORY, f"mixedmode-{os.getuid()}"), "readers")
+    except (OSError, InvalidJobError):
+        return None
 
 
 def _locked_folder(parent: Path) -> tuple[Path, IO[str]]:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.types import GoingBack
@@ -43,6 +44,8 @@ OPEN_MAX = 8  # snapshots; beyond it, one that nobody reads is closed
 
 #: epoch, start of the job, and time of the commit: another manifest of the same epoch differs in one of them
 _Identity = tuple[int, int, int]
+#: the newest manifest as it is stored, None: there is none; and the records of going back
+_Written = tuple[bytes | None, tuple[GoingBack, ...]]
 
 
 @dataclass
@@ -78,6 +81,7 @@ class KeptState:
         self._opening = threading.Lock()  # held while a snapshot is opened
         self._kept: dict[_Identity, _Kept] = {}
         self._newest: _Kept | None = None
+        self._written: tuple[_Written, _Identity] | None = None  # what the last tick found, and the newest epoch
         self._stack = ExitStack()
         self._fetched: FetchedRuns | None = None
         self._ended = threading.Event()
@@ -207,10 +211,14 @@ class KeptState:
             self._keep_local_files()
 
     def _go_to_newest(self) -> None:
-        log = self._log()
+        log, before = self._log(), self._newest
+        found = _written(log)
+        if before is not None and self._written == (found, before.identity):
+            return  # most ticks find nothing new, and to decode a manifest takes milliseconds
         manifest, backs = manifest_at(log, None), log.goings_back()
         newest = (manifest.epoch, manifest.generation, manifest.created_ms)
         self._drop(lambda kept: kept.identity != newest and (kept.epoch >= newest[0] or kept.is_abandoned(backs)))
+        self._written = (found, newest)
         with self._opening:
             before = self._newest
             if before is None or before.identity == newest:
@@ -261,3 +269,8 @@ class KeptState:
         with self._opening:
             self._drop(lambda _kept: True)
             self._stack.close()
+
+
+def _written(log: CheckpointLog) -> _Written:
+    epochs = log.epochs()
+    return (log.store.get(paths.manifest_path(epochs[-1])) if epochs else None), log.goings_back()

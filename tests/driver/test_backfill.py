@@ -127,7 +127,7 @@ def test_a_job_is_refused_whose_history_or_output_is_not_replaceable(tmp_path: P
     ("step", "why"),
     [
         (lambda job: job.window(session="1h"), "has no tumbling, sliding or cumulating window"),
-        (lambda job: job, "has no tumbling, sliding or cumulating window"),
+        (lambda job: job, "its rows depend on records outside of the range, too. step=aggregate-1"),
         (lambda job: job.window(tumbling="1h", time="processing"), "has no tumbling, sliding or cumulating window"),
         (lambda job: job.window(tumbling="1h").aggregate(n="count(*)").key_by("k"), "so it mixes windows"),
         (lambda job: job.window(tumbling="1h").aggregate(n="count(*)").key_by("window_start", "window_end"), None),
@@ -146,3 +146,11 @@ def test_only_steps_that_keep_windows_apart_can_be_computed_again(
     else:
         assert isinstance(found, str)
         assert why in found
+
+
+def test_without_a_keyed_step_no_range_is_ever_closed(tmp_path: Path) -> None:
+    source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
+    job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c").sql("SELECT * FROM t")
+    found = replaceable_step(local_plan(job.write(Sink.parquet(tmp_path / "out")).spec, lambda *_: "job", {}))
+    assert isinstance(found, str)
+    assert "no watermark ever closes the range" in found

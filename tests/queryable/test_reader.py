@@ -29,10 +29,13 @@ def link(source: Path, target: Path) -> None:
     target.hardlink_to(source)
 
 
-def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(tmp_path: Path) -> None:
+@pytest.mark.parametrize("memory", [None, "memory"])
+def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(memory: str | None, tmp_path: Path) -> None:
     older = a_run(tmp_path / "1", {b"a": b"1", b"b": b"1", b"c": b"1"})
     newer = a_run(tmp_path / "2", {b"b": b"2", b"c": None, b"d": b"2"})
-    reader = RunsReader(tmp_path / "reader", [partial(link, older), partial(link, newer)], cache_bytes=0)
+    place = None if memory is None else tmp_path / memory
+    runs = [partial(link, older), partial(link, newer)]
+    reader = RunsReader(tmp_path / "reader", runs, cache_bytes=0, memory=place)
     expected = {b"a": b"1", b"b": b"2", b"d": b"2"}
     found = reader.scan(PREFIX, PREFIX + b"\xff")
     assert dict(zip(found.keys, found.values, strict=True)) == {PREFIX + key: value for key, value in expected.items()}

@@ -176,6 +176,9 @@ def test_the_page_draws_an_arrow_for_each_input_of_a_graph(page: Page, width: in
         assert "alerts: 150 rows/s" in notes
         assert "totals: 0 rows/s" in notes
         assert page.value("document.documentElement.scrollWidth") == width, "a wide graph scrolls in its own box"
+        assert page.value("document.querySelector('#flow .node rect').getBoundingClientRect().width") >= 188, (
+            "it does not become so small that its text cannot be read"
+        )
         keep_picture(page, f"graph-{width}.png")
         assert page.complaints == []
 

@@ -24,6 +24,7 @@ from mixedmode.driver.events import (
 )
 from mixedmode.serve.app import page_files
 from mixedmode.serve.live import READY_SECONDS_MIN
+from mixedmode.serve.stream import frame
 from mixedmode.serve.timeline import KEPT
 from tests.harness import ManualClock
 from tests.serve import story
@@ -129,6 +130,8 @@ def test_a_secret_of_the_job_is_in_no_answer(tmp_path: Path, monkeypatch: pytest
         site.tell(EpochFailed(Epoch(1), 1, 3, f"the store refused user:{password}@host"))
         for path in ("/api/v1/timeline", "/api/v1/job", "/metrics"):
             assert b"rd@host" not in site.client(path).body.replace(b"PASSWORD}@host", b"")
+        told = frame("notice", {"text": password})
+        assert told == 'event: notice\ndata: {"text":"${env:STORE_PASSWORD}"}\n\n'
         (mark,) = site.client("/api/v1/timeline").json["marks"]
         assert mark["text"].endswith("the store refused user:${env:STORE_PASSWORD}@host")
 

@@ -10,7 +10,7 @@ export function bytes(value) {
   if (value == null) return "–";
   let size = value;
   for (const unit of ["B", "KiB", "MiB", "GiB", "TiB"]) {
-    if (Math.abs(size) < 1024 || unit === "TiB") return `${unit === "B" ? Math.round(size) : size.toFixed(1)} ${unit}`;
+    if (Math.abs(size) < 1024 || unit === "TiB") return `${size.toFixed(unit === "B" || Math.abs(size) >= 100 ? 0 : 1)} ${unit}`;
     size /= 1024;
   }
 }

@@ -87,5 +87,9 @@ export function showGraph(job, epochs) {
       svg("text", { class: "node-name", x: x + 13, y: y + 18 }, cut(name)), svg("text", { class: "axis", x: x + 13, y: y + 35 }, cut(notes.get(node.id))));
   });
   const marker = svg("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 1, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, svg("path", { class: "arrow-head", d: "M0,0 L8,4 L0,8 z" }));
-  byId("flow").replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "graph of the job" }, svg("defs", {}, marker), ...arrows, ...boxes));
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "graph of the job" }, svg("defs", {}, marker), ...arrows, ...boxes);
+  picture.style.minWidth = `${width}px`; // a graph that is wider than its box scrolls, because smaller text cannot be read
+  const scrolled = byId("flow").scrollLeft;
+  byId("flow").replaceChildren(picture);
+  byId("flow").scrollLeft = scrolled;
 }

@@ -50,7 +50,11 @@ export function showTiles(job, epochs, now) {
     html("div", { class: "card" }, html("dt", {}, name), html("dd", {}, value), html("dd", { class: "quiet" }, note))));
 }
 
-function table(id, headings, rows) {
+function table(id, headings, rows, ifEmpty) {
+  if (rows.length === 0) {
+    byId(id).replaceChildren(html("tbody", {}, html("tr", {}, html("td", { class: "quiet" }, ifEmpty))));
+    return;
+  }
   const head = html("thead", {}, html("tr", {}, ...headings.map(([name, isNumber]) => html("th", isNumber ? { class: "number" } : {}, name))));
   const cells = (row) => row.map((value, index) => html("td", headings[index][1] ? { class: "number" } : {}, value));
   byId(id).replaceChildren(head, html("tbody", {}, ...rows.map((row) => html("tr", {}, ...cells(row)))));
@@ -71,14 +75,14 @@ export function showSteps(epochs) {
     return [name, count(newest.rows_read?.[name]), ...state, ...(hasJoins ? ofJoin(joins[name]) : [])];
   });
   const columns = [["step", false], ["rows read", true], ["subtasks", true], ["entries", true], ["last epoch", true], ["state", true], ["files", true]];
-  table("steps", [...columns, ...(hasJoins ? [["late left / right", true], ["fan-out max / p99", true]] : [])], rows);
+  table("steps", [...columns, ...(hasJoins ? [["late left / right", true], ["fan-out max / p99", true]] : [])], rows, "figures come with the first commit");
 }
 
 export function showCheckpoints(checkpoints) {
   const rows = [...checkpoints].reverse().slice(0, 10).map((one) => ("error" in one
     ? [count(one.epoch), "damaged", one.error, "", "", "", ""]
     : [count(one.epoch), one.kind, dateTime(one.committed_ms), count(one.records), count(one.rows_out), bytes(one.state_bytes), dateTime(one.watermark_ms)]));
-  table("checkpoints", [["epoch", true], ["kind", false], ["committed", false], ["records", true], ["rows out", true], ["state", true], ["watermark", false]], rows);
+  table("checkpoints", [["epoch", false], ["kind", false], ["committed", false], ["records", true], ["rows out", true], ["state", true], ["watermark", false]], rows, "none yet");
 }
 
 export function showMarks(marks) {

@@ -3,6 +3,9 @@
 It shares no folder and no lock with the replicas of the job. The runs are whole files: the caller asks only for keys of
 key groups in which all entries of all these files are valid (checkpoint/runs.py).
 
+RocksDB syncs its own small files while it holds the interpreter's lock: with a busy disk, all threads of the process
+would wait for it at each new epoch. So the database may be in a folder in memory. It has symbolic links to the runs.
+
 Invariant (tests/queryable/test_reader.py): the newest value of a key counts, and a deleted key does not exist.
 """
 
@@ -27,16 +30,22 @@ Fetch = Callable[[Path], None]
 
 
 class RunsReader:
-    """An open database of runs, oldest first. Reads are thread-safe. The caller deletes `folder` after `close`."""
+    """An open database of runs, oldest first. Reads are thread-safe. The caller deletes the folders after `close`."""
 
-    def __init__(self, folder: Path, runs: Sequence[Fetch], *, cache_bytes: int) -> None:
-        """runs: functions that create a private link or copy of a run. Raise RetryableError if the disk fails."""
+    def __init__(self, folder: Path, runs: Sequence[Fetch], *, cache_bytes: int, memory: Path | None = None) -> None:
+        """runs: functions that create a private link or copy of a run. Raise RetryableError if the disk fails.
+
+        memory: a folder in memory for the database; None: `folder` has it, too.
+        """
         self._folder = folder
+        self._database_folder = memory or folder
         with _local(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            for each in (folder, self._database_folder):
+                each.mkdir(parents=True, exist_ok=True)
             options = replica_options(cache_bytes)
             options.set_disable_auto_compactions(True)
-            self._database = Rdict(str(folder / "db"), options=options, column_families={"default": options})
+            path = str(self._database_folder / "db")
+            self._database = Rdict(path, options=options, column_families={"default": options})
             try:
                 self._ingest(runs)
             except BaseException:
@@ -88,13 +97,19 @@ class RunsReader:
         self._database.close()
 
     def _ingest(self, runs: Sequence[Fetch]) -> None:
+        """Ingest all runs by one call. RocksDB gives files that overlap their sequence numbers in the given order."""
+        links = []
+        for number, fetch in enumerate(runs):
+            copy, link = self._folder / f"{number}.sst", self._database_folder / f"incoming-{number}.sst"
+            fetch(copy)
+            link.symlink_to(copy)
+            links.append(link)
         options = IngestExternalFileOptions()
         options.set_move_files(True)
-        for fetch in runs:
-            copy = self._folder / "incoming.sst"
-            fetch(copy)
-            self._database.ingest_external_file([str(copy)], options)
-            copy.unlink(missing_ok=True)
+        if links:
+            self._database.ingest_external_file([str(link) for link in links], options)
+        for link in links:
+            link.unlink(missing_ok=True)
 
 
 def _until(end: bytes) -> ReadOptions:
