@@ -1,6 +1,7 @@
 """A backfill replaces the windows of its range by those of the corrected history, and nothing else."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -150,7 +151,8 @@ def test_only_steps_that_keep_windows_apart_can_be_computed_again(
 
 def test_without_a_keyed_step_no_range_is_ever_closed(tmp_path: Path) -> None:
     source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
-    job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c").sql("SELECT * FROM t")
-    found = replaceable_step(local_plan(job.write(Sink.parquet(tmp_path / "out")).spec, lambda *_: "job", {}))
+    job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c").key_by("k")
+    spec = job.aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out")).spec
+    found = replaceable_step(replace(local_plan(spec, lambda *_: "job", {}), stages=()))
     assert isinstance(found, str)
     assert "no watermark ever closes the range" in found
