@@ -1,12 +1,14 @@
 """Stateless SQL on Arrow: expressions as values, the closed list of what is exact, and how they are computed. Pure."""
 
 from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_partial
+from mixedmode.expressions.pruning import Bounds, may_pass
 from mixedmode.expressions.texts import TEXT_PARTS
 from mixedmode.expressions.values import Call, Column, Literal, Node, Nodes, Query
 
 __all__ = [
     "KINDS",
     "TEXT_PARTS",
+    "Bounds",
     "Call",
     "Column",
     "Literal",
@@ -17,4 +19,5 @@ __all__ = [
     "evaluate",
     "is_exact",
     "is_partial",
+    "may_pass",
 ]

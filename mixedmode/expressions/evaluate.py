@@ -19,7 +19,7 @@ from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
 from mixedmode.expressions.values import Call, Column, Literal, Node, Query, Value
 
-__all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_partial"]
+__all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_partial", "raising_nodes"]
 
 _KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES}
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
@@ -47,7 +47,7 @@ def is_partial(call: Call) -> bool:
 
 def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of each query over each batch. Raise InvalidJobError where Spark raises an error on a value."""
-    raising = [_raising(query.nodes) for query in queries]
+    raising = [raising_nodes(query.nodes) for query in queries]
     for batch in batches:
         for query, of_query in zip(queries, raising, strict=True):
             yield _rows_of(query, of_query, batch)
@@ -66,7 +66,7 @@ def _rows_of(query: Query, raising: Sequence[bool], batch: pa.RecordBatch) -> pa
     return pa.record_batch([rows.column(number) for _, number in query.columns], [name for name, _ in query.columns])
 
 
-def _raising(nodes: Sequence[Node]) -> list[bool]:
+def raising_nodes(nodes: Sequence[Node]) -> list[bool]:
     """Return for each node whether it, or an argument of it, may raise an error."""
     found: list[bool] = []
     for node in nodes:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.connectors.files.parquet_files import FileSlice, assign_slices, read_slices, whole_input
+from mixedmode.connectors.files.parquet_files import FileSlice, assign_slices, read_for, whole_input
 from mixedmode.connectors.files.text_slices import read_text_slices
 from mixedmode.expressions import evaluate
 from mixedmode.plan.job_plan import DirectRead
@@ -33,10 +33,11 @@ class Pieces:
         return sum(one.size for one in self.slices)
 
     def rows(self, tell: Callable[[float], object]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are made of the slices.  tell: see `read_slices`."""
+        """Yield the rows that are made of the slices.  tell: see `read_for`."""
         read, lines = self.read, self.read.lines
         if lines is None:
-            return evaluate(read.queries, read_slices(self.slices, read.columns, tell))
+            found = read_for(self.slices, read.columns, read.queries, tell)
+            return (rows for queries, batch in found for rows in evaluate(queries, (batch,)))
         fields = [pa.field(column.name, column.data_type) for column in read.columns]
         return evaluate(read.queries, read_text_slices(self.slices, fields, lines, tell))
 

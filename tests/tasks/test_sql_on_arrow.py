@@ -190,3 +190,36 @@ def test_a_value_that_cannot_be_computed_stops_the_job_and_nothing_is_committed(
         "filter such records out in a sql step. cause=division by zero, expression=(10 % (t.k - 7)), values=10, 0"
     )
     assert not (tmp_path / "c" / "manifests").exists()
+
+
+@pytest.mark.parametrize("mode", ["batch", "mixed"])
+def test_spark_reads_files_with_drift_that_have_text_which_tasks_leave_to_it(
+    spark: SparkSession, tmp_path: Path, mode: Mode
+) -> None:
+    drift = {"wrong-type": "nulls", "missing-column": "nulls"}
+    source = Source.parquet(tmp_path / "in", schema="k int, text string, v long", schema_drift=drift)
+    job = Job("j", sources={"t": source}, mode=mode, parallelism=2, checkpoint_dir=tmp_path / "c")
+    job = job.sql("SELECT k, lower(text) AS text, v FROM t").write(Sink.parquet(tmp_path / "out"))
+    (tmp_path / "in").mkdir()
+    assert plan_of(job, spark).direct
+    write_parquet(tmp_path / "in", "plain.parquet", pa.table({"k": [1], "text": ["A"], "v": [10]}))
+    write_parquet(tmp_path / "in", "narrow.parquet", pa.table({"K": pa.array([2], pa.int8()), "text": ["ÄB%"]}))
+    write_parquet(tmp_path / "in", "a wrong%type.parquet", pa.table({"v": ["no number"], "text": ["C"], "k": [3]}))
+    later = pa.table({"k": [4], "text": ["D"], "new": [1.5]})
+    live = partial(write_parquet, tmp_path / "in", "later.parquet", later)
+    run(job, spark, feed=[live] if mode == "mixed" else [])
+    expected = [(1, "a", 10), (2, "äb%", None), (3, "c", None), *([(4, "d", None)] if mode == "mixed" else [])]
+    found = sorted((row["k"], row["text"], row["v"]) for row in output_rows(tmp_path / "out"))
+    assert found == expected
+
+
+def test_drift_that_is_refused_stops_a_job_whose_files_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    source = Source.parquet(tmp_path / "in", schema="k int, text string", schema_drift={"new-column": "fail"})
+    job = Job("j", sources={"t": source}, mode="mixed", parallelism=2, checkpoint_dir=tmp_path / "c")
+    job = job.sql("SELECT k, lower(text) AS text FROM t").write(Sink.parquet(tmp_path / "out"))
+    (tmp_path / "in").mkdir()
+    write_parquet(tmp_path / "in", "0.parquet", pa.table({"k": [1], "text": ["Ä"]}))
+    write_parquet(tmp_path / "in", "1.parquet", pa.table({"k": [2], "text": ["b"], "new": [1]}))
+    with pytest.raises(InvalidJobError, match=r"schema-drift.new-column is fail.*1.parquet, column=new"):
+        run(job, spark)
+    assert not (tmp_path / "c" / "manifests").exists()

@@ -10,7 +10,7 @@ is NULL, and a type that does not widen to the declared type is refused. The sou
 
 import heapq
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,9 @@ import pyarrow.parquet as pq
 from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.connectors.files.file_blocks import COMPRESSED
 from mixedmode.connectors.files.local_inputs import matched
+from mixedmode.connectors.files.row_groups import spans_of
 from mixedmode.errors import InvalidJobError
+from mixedmode.expressions import Column, Query
 from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.spark.damaged import damaged_file
 
@@ -112,23 +114,57 @@ def read_slices(
 
     tell: called before each batch with its part of the bytes of its file.
     """
+    nodes = tuple(Column(column.name, column.data_type) for column in columns)
+    every = Query(nodes, (), tuple((column.name, number) for number, column in enumerate(columns)))
+    return (batch for _, batch in read_for(slices, columns, (every,), tell))
+
+
+def read_for(
+    slices: Sequence[FileSlice],
+    columns: Sequence[ReadColumn],
+    queries: Sequence[Query],
+    tell: Callable[[float], object] = lambda _bytes: None,
+) -> Iterator[tuple[Sequence[Query], pa.RecordBatch]]:
+    """Yield batches of the rows of the slices, each with the queries that a row of it may pass, and with what they use.
+
+    Rows that pass no query may be left out. Otherwise as `read_slices`.
+    """
     drift = columns[0].drift if columns else Drift()
     for piece in slices:
         with _damage_explained(piece.path), _opened(piece.path) as file:
             drift.check_names(file.schema_arrow.names, file=piece.path)
-            instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
-            groups = [
-                group
-                for group in range(file.num_row_groups)
-                if group * piece.parts // file.num_row_groups == piece.part
-            ]
-            names = _names_without_case(file.schema_arrow.names, columns, piece.path)
-            wanted = list(dict.fromkeys(names[c.source.lower()] for c in columns if c.source.lower() in names))
-            # by rows of the file, since a file of one large row group is all in one slice
-            row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=groups, columns=wanted, use_threads=False):
-                tell(batch.num_rows * row_bytes)
-                yield _renamed(batch, columns, instants, piece.path)
+            yield from _read_slice(file, piece, columns, queries, tell)
+
+
+def _read_slice(
+    file: pq.ParquetFile,
+    piece: FileSlice,
+    columns: Sequence[ReadColumn],
+    queries: Sequence[Query],
+    tell: Callable[[float], object],
+) -> Iterator[tuple[Sequence[Query], pa.RecordBatch]]:
+    instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
+    groups = [group for group in range(file.num_row_groups) if group * piece.parts // file.num_row_groups == piece.part]
+    names = _names_without_case(file.schema_arrow.names, columns, piece.path)
+    # by rows of the file, since a file of one large row group is all in one slice
+    row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
+    for span in spans_of(file, groups, columns, queries):
+        if span.rows and len(span.columns) < len(columns):  # a wrong type is one also where nothing is read
+            fields = [file.schema_arrow.field(name) for name in _stored(columns, names)]
+            none = pa.record_batch([pa.array([], field.type) for field in fields], schema=pa.schema(fields))
+            _renamed(none, columns, instants, piece.path)
+        if not span.queries:
+            tell(span.rows * row_bytes)
+            continue
+        wanted = _stored(span.columns, names)
+        for batch in file.iter_batches(BATCH_ROWS, row_groups=span.groups, columns=wanted, use_threads=False):
+            tell(batch.num_rows * row_bytes)
+            yield span.queries, _renamed(batch, span.columns, instants, piece.path)
+
+
+def _stored(columns: Sequence[ReadColumn], names: Mapping[str, str]) -> list[str]:
+    """Return the names in the file of those columns that it has.  names: as of `_names_without_case`."""
+    return list(dict.fromkeys(names[one.source.lower()] for one in columns if one.source.lower() in names))
 
 
 def _names_without_case(names: Sequence[str], columns: Sequence[ReadColumn], path: str) -> dict[str, str]:
