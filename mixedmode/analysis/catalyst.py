@@ -7,6 +7,7 @@ trip, so only those expressions are read that a check needs.
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,8 @@ _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order to analyse it
 #: patterns of expressions that are read; the replacement of a RUNTIME_REPLACEABLE may contain the others
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
+#: {gateway of a JVM: {names: patterns}}
+_PATTERNS: WeakKeyDictionary[Any, dict[tuple[str, ...], _Java]] = WeakKeyDictionary()
 
 
 def read_query(
@@ -91,8 +94,7 @@ class _Reader:
         self._until = until
         jvm: _Java = context._jvm
         self.jvm = jvm.org.apache.spark.sql
-        patterns = self.jvm.catalyst.trees.TreePattern
-        self._marks = jvm.PythonUtils.toSeq([getattr(patterns, mark)() for mark in _MARKS])
+        self._marks = tree_patterns(session, _MARKS)
         self._families: dict[tuple[str, str], bool] = {}  # {(kind, class): whether the kind extends the class}
 
     def node(self, plan: _Java) -> Node:
@@ -143,6 +145,17 @@ class _Reader:
         if (kind, name) not in self._families:
             self._families[kind, name] = self.is_a(found, name)
         return self._families[kind, name]
+
+
+def tree_patterns(session: SparkSession, names: tuple[str, ...]) -> _Java:
+    """Return Catalyst's patterns of these names as a sequence, for `containsAnyPattern`. A JVM is asked once."""
+    context = session.sparkContext
+    known = _PATTERNS.setdefault(context._gateway, {})
+    if names not in known:
+        jvm: _Java = context._jvm
+        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+        known[names] = jvm.PythonUtils.toSeq([getattr(patterns, name)() for name in names])
+    return known[names]
 
 
 def kind_of(found: _Java) -> str:

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from mixedmode.analysis.catalyst import analysed, items_of, kind_of
+from mixedmode.analysis.catalyst import analysed, items_of, kind_of, tree_patterns
 from mixedmode.expressions import (
     KINDS,
     TEXT_PARTS,
@@ -84,10 +84,8 @@ class _Reader:
     def __init__(self, frame: DataFrame, until: _Java, names: Sequence[str] | None, *, may_leave: bool) -> None:
         context = frame.sparkSession.sparkContext
         self._gateway = context._gateway
-        jvm: _Java = context._jvm
-        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
         #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
-        self._not_folded = jvm.PythonUtils.toSeq([patterns.CURRENT_LIKE(), patterns.RUNTIME_REPLACEABLE()])
+        self._not_folded = tree_patterns(frame.sparkSession, ("CURRENT_LIKE", "RUNTIME_REPLACEABLE"))
         self._plan = analysed(frame)
         self._until = until
         self._names = names

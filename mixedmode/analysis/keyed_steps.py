@@ -1,6 +1,7 @@
 """Makes a stage of the plan from a keyed step of a job. Spark analyses columns, expressions and types."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -122,10 +123,7 @@ class AggregateStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = aggregate_keys(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
-        arguments: dict[str, pa.DataType] = {}
-        for text in expressions_of(step):
-            with collecting(found):
-                arguments[text] = self._argument_type(text)
+        arguments = self._argument_types(list(expressions_of(step)), found)
         by_clock = step.window is not None and step.window.is_by_clock
         has_time = given.upstream.event_time is not None and not by_clock
         columns = StepColumns(
@@ -154,16 +152,32 @@ class AggregateStage:
         raise_all(found)
         return columns, functions
 
-    def _argument_type(self, text: str) -> pa.DataType:
-        output = next(name for name, call in self._step.aggregate.items() if text in call.expressions)
-        where = self._where("aggregate", output)
-        try:
-            projected = self._given.frame.selectExpr(named(text, "_argument"))
-            plan = read_frame(projected, until=self._given.frame)
-        except PySparkException as error:
-            raise refused(where, error) from error
-        check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
-        return arrow_type(projected.schema[0].dataType, f"{where}: {text}")
+    def _argument_types(self, texts: Sequence[str], found: list[MixedmodeError]) -> dict[str, pa.DataType]:
+        """Return the types of those arguments that have no mistake. Append the mistakes to `found`.
+
+        Spark analyses all of them at once, and if any has a mistake, one after the other.
+        """
+        if len(texts) > 1:
+            with suppress(PySparkException, InvalidJobError, ValueError):  # `a.*` is several columns
+                return dict(zip(texts, self._analysed(texts, self._where("aggregate")), strict=True))
+        arguments: dict[str, pa.DataType] = {}
+        for text in texts:
+            output = next(name for name, call in self._step.aggregate.items() if text in call.expressions)
+            where = self._where("aggregate", output)
+            with collecting(found):
+                try:
+                    arguments[text] = self._analysed([text], where)[0]
+                except PySparkException as error:
+                    raise refused(where, error) from error
+        return arguments
+
+    def _analysed(self, texts: Sequence[str], where: str) -> list[pa.DataType]:
+        """Return the types of arguments. Raise an error of Spark, or InvalidJobError, for a mistake in any."""
+        frame, given = self._given.frame, self._given.upstream
+        projected = frame.selectExpr(*(named(text, f"_argument {number}") for number, text in enumerate(texts)))
+        check_argument(read_frame(projected, until=frame), where=where, is_keyed=given.is_changelog)
+        fields = projected.schema.fields if len(texts) > 1 else [projected.schema[0]]
+        return [arrow_type(one.dataType, f"{where}: {text}") for one, text in zip(fields, texts, strict=True)]
 
 
 def names_taken(step: KeyedAggregateStep, where: Where) -> list[MixedmodeError]:

@@ -33,6 +33,9 @@ class Inputs:
         for source in self._files().values() if plan.direct else ():
             source.is_parsed_by_tasks = True
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
+        #: {limits of the sources: streaming frame of their files}; a frame may be the input of several queries
+        self._listed: dict[tuple[Admission, ...], DataFrame] = {}
+        self._read: Sequence[str] | None = None  # see _readings
 
     def batch(self) -> DataFrame:
         """Return a frame of all input that is present now."""
@@ -50,10 +53,17 @@ class Inputs:
     def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.direct:
-            listed = {name: source.list_stream(limits[name]) for name, source in self._files().items()}
-            return listed_files(self.session, self._plan, listed, self._readings())
+            return self._listed_stream(limits)
         frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
+
+    def _listed_stream(self, limits: Mapping[str, Admission]) -> DataFrame:
+        files = self._files()
+        key = tuple(limits[name] for name in files)
+        if key not in self._listed:
+            listed = {name: source.list_stream(limits[name]) for name, source in files.items()}
+            self._listed[key] = listed_files(self.session, self._plan, listed, self._readings())
+        return self._listed[key]
 
     def line_sources(self) -> tuple[int, ...]:
         """Return the number of the source of each line of Spark's offset entries."""
@@ -113,6 +123,11 @@ class Inputs:
 
         So Spark's log has as many lines either way. The last readings are one of each source (`input_frame`).
         """
+        if self._read is None:
+            self._read = self._readings_of_rows()
+        return self._read
+
+    def _readings_of_rows(self) -> Sequence[str]:
         names = self._plan.sources_read
         if len(names) == 1 and self._plan.has_one_entry:
             ((read,),) = self._plan.direct.values()

@@ -20,7 +20,7 @@ from mixedmode.expressions.values import Call, Column, Literal, Node, Query
 
 __all__ = ["Bounds", "may_pass"]
 
-_Edge = Any  # a whole number or bytes, as the type of the column says; only such of one type are compared
+_Edge = Any  # a whole number or bytes, as the type of the column says, or None; only edges of one type are compared
 _Truth = bool | None
 _Truths = frozenset[_Truth]
 _ANY: _Truths = frozenset({True, False, None})
@@ -33,8 +33,8 @@ class Bounds:
     `least`, `greatest`: None if unknown. `has_null`: False if no row is NULL. `has_value`: False if all are.
     """
 
-    least: _Edge | None = None
-    greatest: _Edge | None = None
+    least: _Edge = None
+    greatest: _Edge = None
     has_null: bool = True
     has_value: bool = True
 
@@ -70,8 +70,8 @@ def _truths(nodes: Sequence[Node], columns: Mapping[str, Bounds]) -> list[_Truth
         match node:
             case Column():
                 bound = columns.get(node.name, _UNKNOWN)
-            case Literal(value=bool() | None):
-                truth, bound = frozenset({node.value}), Bounds(has_value=node.value is not None)
+            case Literal(value=bool() | None as value):
+                truth, bound = frozenset({value}), Bounds(has_value=value is not None)
             case Literal():
                 bound = _of_literal(node)
             case Call(kind="Cast"):
