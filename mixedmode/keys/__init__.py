@@ -1,10 +1,11 @@
 """Keys: their canonical bytes, their hash, their key group, and the grouping of rows by key. Pure."""
 
-from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_widths
+from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_pieces, key_widths
 from mixedmode.keys.grouping import Groups, distinct_part, group_codes
 from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
 from mixedmode.keys.hash import key_groups, xxhash64
 from mixedmode.keys.slots import Slots, slots_of
+from mixedmode.keys.values import to_ordered
 
 __all__ = [
     "MAX_PARALLELISM_LIMIT",
@@ -18,8 +19,10 @@ __all__ = [
     "group_codes",
     "group_range",
     "key_groups",
+    "key_pieces",
     "key_widths",
     "slots_of",
     "subtask_of_group",
+    "to_ordered",
     "xxhash64",
 ]

@@ -73,15 +73,31 @@ def encode_keys(columns: Sequence[pa.Array], schema: KeySchema) -> pa.Array:
 
     Arrays may be slices; their types must be exactly those of the schema.
     """
+    pieces = key_pieces(columns, schema)
+    return pieces[0] if schema.is_fixed_width else _join(pieces)
+
+
+def key_pieces(columns: Sequence[pa.Array], schema: KeySchema) -> list[Any]:
+    """Return the pieces of n keys, which are one after the other the bytes that `encode_keys` returns.
+
+    A piece is an array (n,), or a constant that all keys have. Who adds more to keys joins all pieces at once, since
+    each join copies all bytes. If the schema has a fixed width, the only piece is fixed_size_binary; else all pieces
+    are large_binary.
+    """
     assert [c.type for c in columns] == [f.type for f in schema.fields], (columns, schema)
     assert len({len(c) for c in columns}) == 1, [len(c) for c in columns]
-    pieces = [
-        _encode_variable(columns[first]) if variable else _encode_fixed(columns[first:last], schema.fields[first:last])
-        for variable, first, last in _segments(schema)
-    ]
     if schema.is_fixed_width:
-        return pieces[0]
-    return _join([_as_large_binary(piece) for piece in pieces])
+        return [_encode_fixed(columns, schema.fields)]
+    pieces: list[Any] = []
+    for variable, first, last in _segments(schema):
+        if variable:
+            piece, *more = _encode_variable(columns[first])
+            if pieces and isinstance(piece, pa.Scalar) and isinstance(pieces[-1], pa.Scalar):
+                piece = _constant(pieces.pop().as_py() + piece.as_py())
+            pieces += [piece, *more]
+        else:
+            pieces.append(_as_large_binary(_encode_fixed(columns[first:last], schema.fields[first:last])))
+    return pieces
 
 
 def decode_keys(keys: pa.Array, schema: KeySchema) -> list[pa.Array]:
@@ -182,12 +198,13 @@ def _decode_fixed(rows: BinaryRows, at: I64, fields: tuple[pa.Field, ...]) -> li
     return columns
 
 
-def _encode_variable(column: pa.Array) -> pa.Array:
+def _encode_variable(column: pa.Array) -> list[Any]:
+    """Return the pieces of a column: marker, payload and terminator; one, if it has NULLs."""
     payload: Any = column.cast(pa.large_binary())
     if _holds_zero(payload):
         payload = pc.replace_substring(payload, _ZERO, _ESCAPED)
-    marked = _join([_constant(_VALUE), payload, _constant(_END)])
-    return marked.fill_null(_constant(_NULL)) if marked.null_count else marked
+    marked = [_constant(_VALUE), payload, _constant(_END)]
+    return [_join(marked).fill_null(_constant(_NULL))] if payload.null_count else marked
 
 
 def _find_payloads(rows: BinaryRows, at: I64, valid: Bools | None, *, is_last: bool) -> tuple[I64, I64, I64]:

@@ -42,8 +42,9 @@ from mixedmode.operators.interface import (
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
+from mixedmode.operators.top.candidates import candidates
 from mixedmode.operators.top.fold import packed_table, whole_keys
-from mixedmode.operators.top.rows import RowLayout, cut, joined_with_lengths, keys_of, parts_of, without_prefix
+from mixedmode.operators.top.rows import RowLayout, cut, joined_with_lengths, keys_of, parts_of, taken, without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, leading_times
 from mixedmode.operators.window.stored import StoredRows, stored_in
 from mixedmode.sort import Combine, sort_table, take_rows
@@ -128,6 +129,11 @@ class DeduplicateOperator(NoSideOutputs):
         order = [columns[index] for index in self.order_arguments]
         if self.has_event_time:
             order = [pa.array(times, pa.int64()), *order]
+        if order and self.within_us is None:
+            best = candidates(keys, order[0], self.layout.order[0], 1)
+            if best is not None:
+                numbers = pa.array(best)
+                keys, order, columns = ([c.take(numbers) for c in some] for some in (keys, order, columns))
         row = columns[: len(self.layout.row_fields)]
         table = packed_table(self.layout, keys, order, row, max_parallelism=max_parallelism)
         return Folded(self._combined(sort_table(table)), late_rows)
@@ -182,9 +188,9 @@ class _Run:
         """Process a sorted table of whole keys."""
         operator, packed = self._operator, column_of(table, KEY_COLUMN)
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
-        grouping, first_rows = segments(keys_of(packed))
-        codes, times = grouping.codes.astype(np.int64), operator.times_of(packed)
-        keys = keys_of(packed.take(pa.array(first_rows)))
+        keys = keys_of(packed)
+        grouping, first_rows = segments(keys)
+        codes, times, keys = grouping.codes.astype(np.int64), operator.times_of(packed), taken(keys, first_rows)
         stored = self._emitted.stored_keys(groups[first_rows], keys)
         known, columns = self._emitted.read(stored)
         known_us = columns[0].to_numpy()
@@ -193,7 +199,7 @@ class _Run:
         is_picked = picked(codes[due], times[due], len(keys), known, known_us, self._within_us)
         rows = due[is_picked]
         if len(rows):
-            yield self._rows(packed.take(pa.array(rows)))
+            yield self._rows(taken(packed, rows))
         last = _Last.of(len(keys), known, known_us).with_picks(codes[rows], times[rows])
         if operator.waits:
             waiting = np.flatnonzero(~is_due & ~last.makes_duplicate(codes, times, self._within_us))

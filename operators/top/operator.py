@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.errors import InternalError
+from mixedmode.keys import decode_keys
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.stored import StoredTable
@@ -40,9 +41,10 @@ from mixedmode.operators.interface import (
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
+from mixedmode.operators.top.candidates import candidates
 from mixedmode.operators.top.fold import packed_table, pruned, whole_keys
 from mixedmode.operators.top.ranks import best_of, places_of
-from mixedmode.operators.top.rows import RowLayout, keys_of, without_prefix
+from mixedmode.operators.top.rows import RowLayout, keys_of, taken, without_prefix
 from mixedmode.sort import Combine, sort_order, sort_table
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateRange, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
@@ -101,10 +103,16 @@ class TopOperator(NoSideOutputs):
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the packed rows of a batch; of append-only input the best n per key."""
         del late_us  # the best rows of a key are never final, so no row is late
-        order = [batch.arguments[index] for index in self.order_arguments]
-        row = batch.arguments[: len(self.layout.row_fields)]
-        weights = np.ones(len(batch.keys[0]), np.int64) if batch.weights is None else batch.weights
-        table = packed_table(self.layout, batch.keys, order, row, max_parallelism=max_parallelism)
+        keys, columns = list(batch.keys), list(batch.arguments)
+        weights = np.ones(len(keys[0]), np.int64) if batch.weights is None else batch.weights
+        if not self.is_changelog and self.order_arguments:
+            rows = candidates(keys, columns[self.order_arguments[0]], self.layout.order[0], self.n)
+            if rows is not None:
+                weights, numbers = weights[rows], pa.array(rows)
+                keys, columns = [k.take(numbers) for k in keys], [c.take(numbers) for c in columns]
+        order = [columns[index] for index in self.order_arguments]
+        row = columns[: len(self.layout.row_fields)]
+        table = packed_table(self.layout, keys, order, row, max_parallelism=max_parallelism)
         table = table.append_column(WEIGHT_COLUMN, pa.array(weights))
         return Folded(table if self.is_changelog else self._combined(sort_table(table)), _NO_ROWS)
 
@@ -135,11 +143,11 @@ class TopOperator(NoSideOutputs):
         self, table: pa.Table, backend: KeyedStateBackend, stored: StoredTable | None
     ) -> Iterator[KeyedChanges]:
         packed, weights = column_of(table, KEY_COLUMN), column_of(table, WEIGHT_COLUMN).to_numpy()
-        grouping, first_rows = segments(keys_of(packed))
-        codes, first = grouping.codes.astype(np.int64), pa.array(first_rows)
+        keys = keys_of(packed)
+        grouping, first_rows = segments(keys)
+        codes, keys = grouping.codes.astype(np.int64), taken(keys, first_rows)
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
-        first_packed = packed.take(first)
-        prefixes = stored_keys(groups[first_rows], keys_of(first_packed), _STATE_ID)
+        prefixes = stored_keys(groups[first_rows], keys, _STATE_ID)
         if stored is not None:
             yield from self.stored_rows(stored.before(prefixes))
         # A retracted row may leave the best n, so one more stored row per retracted row may be among the new best n.
@@ -155,7 +163,7 @@ class TopOperator(NoSideOutputs):
             self._stored_weights(groups, packed, backend) if self.is_changelog else np.zeros(len(weights), np.int64)
         )
         rows = _merged(held, _Rows(codes, packed, before, weights), groups[first_rows])
-        yield self._changes(rows, first_packed)
+        yield self._changes(rows, keys)
         self._write(rows, groups[first_rows], backend)
 
     def _stored_weights(self, groups: Groups, packed: pa.Array, backend: KeyedStateBackend) -> Int64s:
@@ -166,22 +174,25 @@ class TopOperator(NoSideOutputs):
         weights[found] = columns[0].to_numpy()
         return weights
 
-    def _changes(self, rows: "_Rows", first_packed: pa.LargeBinaryArray) -> KeyedChanges:
-        """Return the ranks that another row has now; with a full snapshot, every rank, as an insert."""
+    def _changes(self, rows: "_Rows", encoded: pa.LargeBinaryArray) -> KeyedChanges:
+        """Return the ranks that another row has now; with a full snapshot, every rank, as an insert.
+
+        encoded: the key (k,) of each code.
+        """
         old = best_of(rows.codes, rows.before, self.n)
         new = best_of(rows.codes, rows.after, self.n)
-        places = places_of(rows.codes, len(first_packed), old, new)
+        places = places_of(rows.codes, len(encoded), old, new)
         places = places.where(places.new >= 0 if self.emits_full_snapshot else places.old != places.new)
         existed, exists = places.old >= 0, places.new >= 0
-        previous = rows.packed.take(pa.array(places.old[existed])) if self.emits_retractions else None
-        keys = [column.take(pa.array(places.codes)) for column in self.layout.unpack_keys(first_packed)]
+        previous = taken(rows.packed, places.old[existed]) if self.emits_retractions else None
+        keys = [column.take(pa.array(places.codes)) for column in decode_keys(encoded, self.layout.key_schema)]
         ranks = [pa.array(places.ranks.astype(np.int32))] if self.has_rank else []
         changes = KeyedChanges(
             names=tuple(field.name for field in self.output_fields),
             keys=[*keys, *ranks],
             existed=existed,
             exists=exists,
-            results=self.layout.unpack_rows(rows.packed.take(pa.array(np.where(exists, places.new, places.old)))),
+            results=self.layout.unpack_rows(taken(rows.packed, np.where(exists, places.new, places.old))),
             previous=None if previous is None else self.layout.unpack_rows(previous),
         )
         return changes.as_new() if self.emits_full_snapshot else changes
@@ -193,7 +204,7 @@ class TopOperator(NoSideOutputs):
             after = best_of(rows.codes, after, self.n)
         touched = np.flatnonzero(before != after)
         state = StateTable(self.states[0], backend)
-        keys = state.stored_keys(groups[rows.codes[touched]], rows.packed.take(pa.array(touched)))
+        keys = state.stored_keys(groups[rows.codes[touched]], taken(rows.packed, touched))
         kept = after[touched]
         state.write(keys, [pa.array(kept)], deleted=np.flatnonzero(kept == 0).tolist())
 
@@ -201,10 +212,11 @@ class TopOperator(NoSideOutputs):
         """Yield the best rows of the stored keys of `ranges` as inserts."""
         for found in ranges:
             packed = without_prefix(found.keys, PREFIX_BYTES)
-            grouping, first_rows = segments(keys_of(packed))
+            keys = keys_of(packed)
+            grouping, first_rows = segments(keys)
             weights = _weights(found.values)
             rows = _Rows(grouping.codes.astype(np.int64), packed, np.zeros_like(weights), weights)
-            yield self._changes(rows, packed.take(pa.array(first_rows)))
+            yield self._changes(rows, taken(keys, first_rows))
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +242,15 @@ def _merged(stored: _Rows, changed: _Rows, groups: Groups) -> _Rows:
     groups: the key group (k,) of each key.  Raises InternalError if a row is retracted that is not there.
     """
     codes = np.concatenate([stored.codes, changed.codes])
-    packed = pa.concat_arrays([stored.packed, changed.packed])
-    order = sort_order(pa.table([pa.array(groups[codes]), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
-    packed = packed.take(pa.array(order))
+    packed, order = changed.packed, np.arange(len(codes))  # the changed rows are sorted
+    if len(stored.codes):
+        packed = pa.concat_arrays([stored.packed, changed.packed])
+        order = sort_order(pa.table([pa.array(groups[codes]), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
+        packed = packed.take(pa.array(order))
     _, first_rows = segments(packed)
     before = np.maximum.reduceat(np.concatenate([stored.before, changed.before])[order], first_rows)
     change = np.add.reduceat(np.concatenate([stored.change, changed.change])[order], first_rows)
-    rows = _Rows(codes[order][first_rows], packed.take(pa.array(first_rows)), before, change)
+    rows = _Rows(codes[order][first_rows], taken(packed, first_rows), before, change)
     if (rows.after < 0).any():
         msg = (
             "a row was retracted that its key never had. This is a defect; report it. "

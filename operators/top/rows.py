@@ -16,13 +16,14 @@ Invariants (tests/operators/top/test_rows.py):
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys import KeySchema, decode_keys, encode_keys
+from mixedmode.keys import KeySchema, decode_keys, encode_keys, key_pieces
 from mixedmode.keys.rows import binary_rows, read_at
 from mixedmode.operators.aggregate.values import Int64s, Values, from_ordered, ordered_values
 from mixedmode.state.fixed_bytes import FixedBytes
@@ -55,7 +56,7 @@ class RowLayout:
         """Return the encoded keys (n,) and the packed rows (n,). `order` and `row` are the columns of the layout."""
         encoded = encode_keys(keys, self.key_schema)
         ordered = [_order_bytes(column, by) for column, by in zip(order, self.order, strict=True)]
-        rows = [encoded_rows(row, self.row_fields)] if self.row_fields else []
+        rows = _row_pieces(row, self.row_fields) if self.row_fields else []
         return encoded, joined_with_lengths(encoded, ordered, rows)
 
     def unpack_keys(self, packed: pa.LargeBinaryArray) -> list[pa.Array]:
@@ -93,6 +94,11 @@ def encoded_rows(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.
     return encode_keys([_stored(column) for column in columns], _row_schema(fields))
 
 
+def _row_pieces(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[Any]:
+    """Return the pieces of encoded rows, which are joined with those of the key and the order at once."""
+    return key_pieces([_stored(column) for column in columns], _row_schema(fields))
+
+
 def decoded_rows(rows: pa.Array, fields: Sequence[pa.Field]) -> list[pa.Array]:
     """Return the columns of encoded rows (n,); [] if there are no fields."""
     if not fields:
@@ -111,6 +117,12 @@ def keys_of(packed: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return cut(parts.data, parts.starts, parts.key_ends)
 
 
+def taken(values: pa.LargeBinaryArray, rows: npt.NDArray[np.intp]) -> pa.LargeBinaryArray:
+    """Return the values at `rows`, without a copy if these are all of them in their order."""
+    is_all = len(rows) == len(values) and bool((rows[1:] > rows[:-1]).all())
+    return values if is_all else values.take(pa.array(rows))
+
+
 def without_prefix(stored: Sequence[bytes], prefix_bytes: int) -> pa.LargeBinaryArray:
     """Return stored keys (n,) without their first bytes."""
     rows = binary_rows(pa.array(stored, pa.large_binary()))
@@ -118,9 +130,9 @@ def without_prefix(stored: Sequence[bytes], prefix_bytes: int) -> pa.LargeBinary
 
 
 def joined_with_lengths(
-    keys: pa.Array, order: Sequence[pa.LargeBinaryArray], rows: Sequence[pa.Array]
+    keys: pa.Array, order: Sequence[pa.LargeBinaryArray], rows: Sequence[Any]
 ) -> pa.LargeBinaryArray:
-    """Return packed rows (n,) from the bytes of their parts."""
+    """Return packed rows (n,) from the bytes of their parts. One of `rows` may be the same bytes for all of them."""
     lengths = np.zeros((len(keys), 2), ">u4")
     lengths[:, 0] = _byte_lengths([keys])
     lengths[:, 1] = _byte_lengths(order)

@@ -197,7 +197,7 @@ def test_spark_reads_files_with_drift_that_have_text_which_tasks_leave_to_it(
     spark: SparkSession, tmp_path: Path, mode: Mode
 ) -> None:
     drift = {"wrong-type": "nulls", "missing-column": "nulls"}
-    source = Source.parquet(tmp_path / "in", schema="k int, text string, v long", schema_drift=drift)
+    source = Source.parquet(tmp_path / "in", schema="k long, text string, v long", schema_drift=drift)
     job = Job("j", sources={"t": source}, mode=mode, parallelism=2, checkpoint_dir=tmp_path / "c")
     job = job.sql("SELECT k, lower(text) AS text, v FROM t").write(Sink.parquet(tmp_path / "out"))
     (tmp_path / "in").mkdir()
@@ -214,7 +214,7 @@ def test_spark_reads_files_with_drift_that_have_text_which_tasks_leave_to_it(
 
 
 def test_drift_that_is_refused_stops_a_job_whose_files_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
-    source = Source.parquet(tmp_path / "in", schema="k int, text string", schema_drift={"new-column": "fail"})
+    source = Source.parquet(tmp_path / "in", schema="k long, text string", schema_drift={"new-column": "fail"})
     job = Job("j", sources={"t": source}, mode="mixed", parallelism=2, checkpoint_dir=tmp_path / "c")
     job = job.sql("SELECT k, lower(text) AS text FROM t").write(Sink.parquet(tmp_path / "out"))
     (tmp_path / "in").mkdir()
