@@ -6,8 +6,8 @@ trip, so only those expressions are read that a check needs.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
@@ -21,8 +21,6 @@ _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order to analyse it
 #: patterns of expressions that are read; the replacement of a RUNTIME_REPLACEABLE may contain the others
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
-#: {gateway of a JVM: {names: patterns}}
-_PATTERNS: WeakKeyDictionary[Any, dict[tuple[str, ...], _Java]] = WeakKeyDictionary()
 
 
 def read_query(
@@ -147,15 +145,12 @@ class _Reader:
         return self._families[kind, name]
 
 
+@lru_cache(maxsize=4)
 def tree_patterns(session: SparkSession, names: tuple[str, ...]) -> _Java:
-    """Return Catalyst's patterns of these names as a sequence, for `containsAnyPattern`. A JVM is asked once."""
-    context = session.sparkContext
-    known = _PATTERNS.setdefault(context._gateway, {})
-    if names not in known:
-        jvm: _Java = context._jvm
-        patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-        known[names] = jvm.PythonUtils.toSeq([getattr(patterns, name)() for name in names])
-    return known[names]
+    """Return Catalyst's patterns of these names as a sequence, for `containsAnyPattern`. A session is asked once."""
+    jvm: _Java = session.sparkContext._jvm
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    return jvm.PythonUtils.toSeq([getattr(patterns, name)() for name in names])
 
 
 def kind_of(found: _Java) -> str:

@@ -23,7 +23,7 @@ from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.spark.frames import relations_of, spark_schema
+from mixedmode.spark.frames import null_column, relations_of, renamed, spark_schema
 from mixedmode.tasks.exchange import ROW_PREFIX
 from mixedmode.tasks.stage_columns import (
     event_time_column,
@@ -186,9 +186,9 @@ def _numbered(plan: JobPlan, frames: Sequence[DataFrame]) -> DataFrame:
     numbered = []
     for number, frame in enumerate(frames):
         columns = [
-            (F.col(quoted(field.name)) if n == number else F.lit(None).cast(field.dataType)).alias(
-                f"_entry{n}_{field.name}"
-            )
+            renamed(field.name, f"_entry{n}_{field.name}")
+            if n == number
+            else null_column(field.dataType, f"_entry{n}_{field.name}")
             for n, field in every
         ]
         progress = [event_time_column(None), *([partition_column(None)] if plan.partitions else [])]

@@ -3,14 +3,15 @@
 import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from inspect import signature
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import StructType
+from pyspark.sql.types import AtomicType, DataType, StructType
 
 from mixedmode.config.calls import quoted
 from mixedmode.plan.reads import Reads
@@ -75,6 +76,23 @@ def arrow_fields(schema: StructType) -> list[pa.Field]:
 
 def stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
     """Return a streaming frame with these columns, for analysis only."""
-    schema = spark_schema(fields)
-    columns = [f"CAST(NULL AS {field.dataType.simpleString()}) AS {quoted(field.name)}" for field in schema]
-    return session.readStream.format("rate").load().selectExpr(*columns)
+    columns = [null_column(field.dataType, field.name) for field in spark_schema(fields)]
+    return _any_stream(session).select(*columns)
+
+
+@lru_cache(maxsize=1)
+def _any_stream(session: SparkSession) -> DataFrame:
+    """Return the frame below all stand-ins of a session."""
+    return session.readStream.format("rate").load()
+
+
+def null_column(data_type: DataType, name: str) -> Column:
+    """Return a column of NULL. For a type of one word it is one text, since each call of the JVM takes time."""
+    if isinstance(data_type, AtomicType):
+        return F.expr(f"CAST(NULL AS {data_type.simpleString()}) AS {quoted(name)}")
+    return F.lit(None).cast(data_type).alias(name)
+
+
+def renamed(name: str, new_name: str) -> Column:
+    """Return a column under a new name."""
+    return F.expr(f"{quoted(name)} AS {quoted(new_name)}")

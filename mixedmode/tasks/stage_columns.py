@@ -10,12 +10,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.config.calls import quoted
+from mixedmode.config.calls import named, quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
-from mixedmode.spark.frames import spark_schema
+from mixedmode.spark.frames import null_column, spark_schema
 from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
@@ -53,12 +53,16 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
     side = stage.sides[number]
     key_types = spark_schema(stage.key_fields)
     columns = [
-        (F.expr(side.keys[i]) if side.keys else F.lit(None).cast(key_types[i].dataType)).alias(f"{KEY_PREFIX}{i}")
+        F.expr(named(side.keys[i], f"{KEY_PREFIX}{i}"))
+        if side.keys
+        else null_column(key_types[i].dataType, f"{KEY_PREFIX}{i}")
         for i in range(len(stage.key_fields))
     ]
     types = spark_schema([pa.field("argument", data_type) for data_type in stage.argument_types])
     columns += [
-        (F.expr(text) if i in side.arguments else F.lit(None)).cast(types[i].dataType).alias(argument_name(i))
+        F.expr(text).cast(types[i].dataType).alias(argument_name(i))
+        if i in side.arguments
+        else null_column(types[i].dataType, argument_name(i))
         for i, text in enumerate(stage.arguments)
     ]
     if stage.event_time is not None:
@@ -70,7 +74,9 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
         own = tag == side.late_tag
         late_types = spark_schema([field for _, field in numbered])
         columns += [
-            (F.col(quoted(field.name)) if own else F.lit(None)).cast(late_type.dataType).alias(f"{ROW_PREFIX}{i}")
+            F.col(quoted(field.name)).cast(late_type.dataType).alias(f"{ROW_PREFIX}{i}")
+            if own
+            else null_column(late_type.dataType, f"{ROW_PREFIX}{i}")
             for (i, field), late_type in zip(numbered, late_types, strict=True)
         ]
     return frame.select(*columns, *watched)
@@ -116,7 +122,12 @@ def _progress_columns(plan: JobPlan, number: int) -> dict[str, Column]:
 def like(rows: DataFrame, other: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """Return the rows of `other` with the column names of `rows`: `columns` where given, else NULL."""
     return other.select(
-        *(columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in rows.schema)
+        *(
+            columns[field.name].cast(field.dataType).alias(field.name)
+            if field.name in columns
+            else null_column(field.dataType, field.name)
+            for field in rows.schema
+        )
     )
 
 
