@@ -16,7 +16,6 @@ import typer
 
 from mixedmode.cli.background_commands import add_background_commands
 from mixedmode.cli.commands import add_commands
-from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import doctor_report, require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
 from mixedmode.cli.savepoint import savepoints
@@ -133,6 +132,8 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
             if log_format or log_level:
                 run_job(loaded.spec, loaded.where, options)
                 return
+            from mixedmode.cli.display import screen
+
             with screen(loaded.spec) as display:
                 run_job(loaded.spec, loaded.where, replace(options, observers=[display, *options.observers]))
             display.print_summary()

@@ -19,7 +19,7 @@ from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.cli.display import human_bytes
+from mixedmode.cli.consoles import human_bytes
 from mixedmode.cli.display import watermark_text as time_text
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.state.lists import list_bytes

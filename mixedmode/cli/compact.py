@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.cli.display import human_bytes
+from mixedmode.cli.consoles import human_bytes
 from mixedmode.config import JobSpec
 from mixedmode.connectors.files.compact import compact_output
 from mixedmode.connectors.files.sink import file_layout

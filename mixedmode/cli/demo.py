@@ -7,7 +7,8 @@ import threading
 from importlib.resources import files
 from pathlib import Path
 
-from mixedmode.cli.display import Display, output_console, screen
+from mixedmode.cli.consoles import output_console
+from mixedmode.cli.display import Display, screen
 from mixedmode.cli.table import table_report
 from mixedmode.config import LoadedJob, load_job
 from mixedmode.demo.orders import Shop, history

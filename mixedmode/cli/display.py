@@ -17,6 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from mixedmode.cli.consoles import human_bytes, output_console
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
@@ -42,30 +43,6 @@ from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 _WAITING = "waiting for new records"
 _DAMAGES_SHOWN = 5  # of one checkpoint, since a missing folder is one damage for each of its files
 _QUIET_EPOCHS = 200  # from this epoch on, only every tenth epoch has a line
-
-
-_PAGE_COLUMNS = 200  # width of lines where the output is not a terminal
-
-
-def output_console() -> Console:
-    """Return the console of standard output."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_PAGE_COLUMNS)
-
-
-def human_bytes(count: int) -> str:
-    """Return a size for a person: 9.6 KiB, 18.8 MiB."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
-
-
-def error_console() -> Console:
-    """Return the console of standard error."""
-    return Console(stderr=True)
 
 
 @dataclass

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import typer
 
-from mixedmode.cli.display import error_console, output_console
+from mixedmode.cli.consoles import error_console, output_console
 from mixedmode.errors import MixedmodeError
 from mixedmode.log import RUN, LogFormat, LogLevel, lines_on_stderr
 from mixedmode.system_errors import system_error

@@ -17,7 +17,7 @@ from mixedmode.checkpoint.savepoint import (
 )
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.checkpoints import list_table, operator_table, watermark_text
-from mixedmode.cli.display import human_bytes
+from mixedmode.cli.consoles import human_bytes
 from mixedmode.config import JobSpec, load_job
 from mixedmode.driver.savepoints import savepoint_of, take_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError

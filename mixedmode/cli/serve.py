@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from mixedmode.cli.display import error_console
+from mixedmode.cli.consoles import error_console
 from mixedmode.config import JobSpec
 from mixedmode.config.serve import ServeSpec
 from mixedmode.driver.run import RunOptions

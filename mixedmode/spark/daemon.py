@@ -1,5 +1,7 @@
 """Spark's daemon of Python workers. It imports all modules of tasks before it forks the first worker.
 
+The driver starts a second process of this module early, which takes over when Spark starts its own (warm_daemon.py).
+
 Spark ends a worker that was idle for a minute. A new worker would import Arrow, pandas and the tasks again, which takes
 longer than a small epoch; a fork of this process has them already. Spark starts the daemon by its module's name
 (`spark.python.daemon.module`), so mixedmode must be installed wherever tasks run, as the tasks themselves need it.
@@ -15,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 from mixedmode.log import log_in_task
+from mixedmode.spark.warm_daemon import WARM, Request, hand_over, take_over
 
 _OF_TASKS = (
     "pandas",  # PySpark imports it before the first Arrow batch
@@ -32,15 +35,32 @@ _PR_SET_THP_DISABLE = 41  # constant of <linux/prctl.h>; forked processes inheri
 def main() -> None:
     """Import the modules of tasks, configure logging, and fork workers as Spark requests them until Spark has ended."""
     sys.path[:] = without_archives(sys.path)
+    request = Request.of_this_process(sys.path)
+    if request.arguments[:1] != [WARM]:
+        if not hand_over(request):
+            import_all()
+            manage()
+        return
+    _, listener, file = request.arguments
+    import_all()
+    if take_over(int(listener), Path(file), request):
+        manage()
+
+
+def import_all() -> None:
+    """Import the modules of tasks, with what must be set before."""
     sort_without_avx512()
     keep_freed_memory()
-    daemon = import_module("pyspark.daemon")
-    for name in _OF_TASKS:
+    for name in ("pyspark.daemon", *_OF_TASKS):
         import_module(name)
     use_small_pages()
+
+
+def manage() -> None:
+    """Fork workers as Spark requests them."""
     log_in_task()
     leave_imports_to_no_collection()
-    daemon.manager()
+    import_module("pyspark.daemon").manager()
 
 
 def without_archives(path: Sequence[str]) -> list[str]:

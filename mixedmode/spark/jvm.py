@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ from pyspark.java_gateway import launch_gateway
 from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.spark.warm_daemon import DAEMON, WarmDaemon
 from mixedmode.system_errors import system_error
 
 OUTPUT_FILE = "spark.out"  # output of the JVM, and of functions in an embedded Spark; overwritten at each start
@@ -93,6 +95,8 @@ class _Begun(threading.Thread):
 
 
 _begun: _Begun | None = None
+#: of the JVMs of this process; each ends with its JVM, or with this process if it was not used
+_daemons: list[WarmDaemon] = []
 
 
 def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
@@ -101,7 +105,7 @@ def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
     configuration = SparkConf()
     for key, value in settings.items():
         configuration.set(key, value)
-    with _output(log_folder) as output:
+    with _output(log_folder) as output, _warm_daemon(settings):
         try:
             launch: Any = launch_gateway
             gateway = launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
@@ -110,6 +114,29 @@ def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
             printed = output.read().decode(errors="replace") or str(error)
             raise did_not_start(settings, printed, files_max=open_files_max()) from error
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
+
+
+@contextmanager
+def _warm_daemon(settings: Mapping[str, str]) -> Iterator[None]:
+    """Announce a warm daemon to the JVM that the block starts, and start it then: before, the JVM needs the cores.
+
+    Without it, everything is the same but for the time.
+    """
+    is_ours = settings.get("spark.python.daemon.module") == DAEMON and settings["spark.master"].startswith("local")
+    daemon = None
+    with suppress(OSError, MixedmodeError):
+        daemon = WarmDaemon() if is_ours else None
+    if daemon is None:
+        yield
+        return
+    try:
+        with daemon.announced():
+            yield
+    except BaseException:
+        daemon.close()
+        raise
+    daemon.begin()
+    _daemons.append(daemon)
 
 
 def hush_accumulators(context: SparkContext) -> None:

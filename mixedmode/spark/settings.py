@@ -12,6 +12,7 @@ from mixedmode.crash_points import VARIABLES
 from mixedmode.log import of_tasks
 from mixedmode.spark.class_archive import archive_options
 from mixedmode.spark.packages import connector_settings
+from mixedmode.spark.warm_daemon import DAEMON
 
 __all__ = ["LOG_FILE", "set_python", "settings_of"]
 
@@ -43,7 +44,7 @@ _DEFAULTS = {
     # Python workers stay alive, so a live epoch does not start interpreters
     "spark.python.worker.reuse": "true",
     # and the daemon has imported the modules of tasks, for the first worker and for those after a long idle time
-    "spark.python.daemon.module": "mixedmode.spark.daemon",
+    "spark.python.daemon.module": DAEMON,
 }
 #: Ten times Java's defaults. With the defaults, the optimising compiler takes a large part of two cores in the first
 #: minutes of a session, for code that runs too rarely. A loop over rows reaches these thresholds in its first batches.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from mixedmode.cli.display import output_console
+from mixedmode.cli.consoles import output_console
 from mixedmode.cli.doctor import require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULT, PAGE = "result.json", "index.html"
 STOPPED = 130
-_CORES = "cores"
+_CORES, _COLD = "cores", "cold"
 
 
 def bench(  # noqa: PLR0913, PLR0917  an argument per option
@@ -31,7 +31,7 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
         list[str] | None,
         typer.Argument(
             metavar="WORKLOAD",
-            help="What to measure: names of --list, `scaling`, `all`, or `cores` alone. "
+            help="What to measure: names of --list, `scaling`, `all`; or `cores` or `cold` alone. "
             "Without one: count-sum and live.",
         ),
     ] = None,
@@ -76,6 +76,9 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
         if workloads == [_CORES]:
             _show_cores(events, keys, rounds, data)
             return
+        if workloads == [_COLD]:
+            _show_cold(events, keys, rounds, cores, data)
+            return
         options = Options(
             workloads=tuple(workloads or DEFAULT_WORKLOADS),
             events=events,
@@ -99,6 +102,20 @@ def _show_cores(events: int | None, keys: int | None, rounds: int, data: Path | 
     growths = measure_cores(size, data or default_root(), rounds, _say())
     screen_print(growth_table(growths, size))
     for line in verdicts(growths, size):
+        screen_print(line)
+
+
+def _show_cold(events: int | None, keys: int | None, rounds: int, cores: int, data: Path | None) -> None:
+    from mixedmode_bench.cold import WORKLOAD, cold_table, cold_verdicts, measure_cold
+    from mixedmode_bench.contestants import find_workload
+    from mixedmode_bench.data import default_root
+    from mixedmode_bench.plan import resized
+
+    size = resized(find_workload(WORKLOAD).size, events, keys)
+    screen_print(f"cold: new processes; {WORKLOAD} of {size.events:,} events and {size.keys:,} keys")
+    pairs = measure_cold(size, data or default_root(), rounds, cores, _say())
+    screen_print(cold_table(pairs))
+    for line in cold_verdicts(pairs):
         screen_print(line)
 
 
