@@ -118,6 +118,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         server = settings_of(loaded.spec, serve, cert, key, savepoint_folder)
         folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
         require_environment(folders)
+        from mixedmode.cli.display import screen
         from mixedmode.driver.run import RunOptions, Until, run_job
 
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
@@ -132,8 +133,6 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
             if log_format or log_level:
                 run_job(loaded.spec, loaded.where, options)
                 return
-            from mixedmode.cli.display import screen
-
             with screen(loaded.spec) as display:
                 run_job(loaded.spec, loaded.where, replace(options, observers=[display, *options.observers]))
             display.print_summary()

@@ -19,6 +19,7 @@ from typing import TextIO
 
 from mixedmode.cli.machine import Facts, FolderFact, JavaFact, PackageFact, gather_facts
 from mixedmode.errors import RetryableError
+from mixedmode.spark.class_archive import ArchiveFact
 
 PYTHON_MIN = (3, 11)
 JAVA_MIN = 17
@@ -55,7 +56,7 @@ def check_environment(facts: Facts) -> tuple[Finding, ...]:
         *(_check_package(package, facts.python_executable) for package in facts.packages),
         *(_check_folder(folder) for folder in facts.folders),
         _check_memory(facts.memory_bytes),
-        _class_archive(facts.class_archive_bytes),
+        _class_archive(facts.class_archive),
     )
 
 
@@ -193,9 +194,9 @@ def _check_package(package: PackageFact, python: str) -> Finding:
     return Finding(package.name, ok=True, found=package.installed, needed=needed)
 
 
-def _class_archive(size_bytes: int | None) -> Finding:
+def _class_archive(archive: ArchiveFact) -> Finding:
     """Return how the next start of Spark loads its classes, which is right in both cases."""
-    found = "none: the next run writes one when it ends" if size_bytes is None else _size(size_bytes)
+    found = f"none: {archive.why_none}" if archive.size_bytes is None else _size(archive.size_bytes)
     return Finding("archive of Spark's classes", ok=True, found=found, needed="none; with it, Spark starts faster")
 
 

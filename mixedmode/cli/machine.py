@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mixedmode.spark.class_archive import archive_bytes
+from mixedmode.spark.class_archive import ArchiveFact, archive_fact
 
 JAVA_TIMEOUT_S = 30
 DISTRIBUTION = "mixedmode"
@@ -68,13 +68,13 @@ class Facts:
     packages: tuple[PackageFact, ...]
     folders: tuple[FolderFact, ...]
     memory_bytes: int | None  # available to this process; None: the system does not say
-    class_archive_bytes: int | None = None  # of Spark's classes (spark/class_archive.py); None: there is none
+    class_archive: ArchiveFact = ArchiveFact(None)  # noqa: RUF009  # of Spark's classes (spark/class_archive.py)
 
 
 def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) -> Facts:
     """Return the facts about this machine.
 
-    import_packages: False only looks packages up, which is faster and does not find broken binaries.
+    import_packages: False only looks packages up, and does not read the archive of Spark's classes; this is faster.
     """
     return Facts(
         python_version=sys.version_info[:3],
@@ -85,7 +85,7 @@ def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) 
         packages=tuple(_package_fact(line, import_it=import_packages) for line in required_packages()),
         folders=tuple(folder_fact(folder) for folder in folders),
         memory_bytes=available_memory(),
-        class_archive_bytes=archive_bytes(),
+        class_archive=archive_fact() if import_packages else ArchiveFact(None),
     )
 
 

@@ -4,6 +4,7 @@ PySpark starts the JVM with the standard output and error of this process, so it
 with mixedmode's lines. Here the JVM prints to a file. A failed start is one message, with the cause from that file.
 """
 
+import atexit
 import logging
 import os
 import re
@@ -24,6 +25,14 @@ from pyspark.java_gateway import launch_gateway
 from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.spark.archive_writer import begin_archive
+from mixedmode.spark.class_archive import (
+    discard_archive,
+    java_command,
+    listed_classes,
+    used_archive,
+    without_archive,
+)
 from mixedmode.spark.warm_daemon import DAEMON, WarmDaemon
 from mixedmode.system_errors import system_error
 
@@ -41,6 +50,8 @@ _COMPLAINT = re.compile(
 _PACKAGES = re.compile(
     r"unresolved dependency|UNRESOLVED DEPENDENCIES|download failed|Provided Maven Coordinates", re.IGNORECASE
 )
+_CRASHED = re.compile(r"A fatal error has been detected by the Java Runtime")
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MACHINE = re.compile(r"OutOfMemory|insufficient memory|Could not reserve|BindException")
 _NOT_ON_CLASSPATH = re.compile(r"not found on classpath|NoClassDefFoundError|ClassNotFoundException")
 _FILES_MIN = 1024  # Spark opens some 300 jars, and then sockets and files of tasks
@@ -102,18 +113,50 @@ _daemons: list[WarmDaemon] = []
 def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
     # py4j logs a lost connection with stack traces, and raises it as an exception too
     logging.getLogger("py4j").addHandler(logging.NullHandler())
+    with _output(log_folder) as output, _warm_daemon(settings):
+        try:
+            gateway = _gateway(settings, output)
+        except PySparkRuntimeError as error:
+            if not _discards_archive(settings, _printed(output)):
+                printed = _printed(output) or str(error)
+                raise did_not_start(settings, printed, files_max=open_files_max()) from error
+            without = {**settings, _JAVA_OPTIONS: without_archive(settings[_JAVA_OPTIONS])}
+            try:
+                gateway = _gateway(without, output)
+            except PySparkRuntimeError as again:
+                raise did_not_start(settings, _printed(output) or str(again), files_max=open_files_max()) from again
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
+    _archive_later(settings, gateway)
+
+
+def _gateway(settings: Mapping[str, str], output: IO[bytes]) -> Any:
     configuration = SparkConf()
     for key, value in settings.items():
         configuration.set(key, value)
-    with _output(log_folder) as output, _warm_daemon(settings):
-        try:
-            launch: Any = launch_gateway
-            gateway = launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
-        except PySparkRuntimeError as error:
-            output.seek(0)
-            printed = output.read().decode(errors="replace") or str(error)
-            raise did_not_start(settings, printed, files_max=open_files_max()) from error
-    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
+    launch: Any = launch_gateway
+    return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
+
+
+def _printed(output: IO[bytes]) -> str:
+    output.seek(0)
+    return output.read().decode(errors="replace")
+
+
+def _discards_archive(settings: Mapping[str, str], printed: str) -> bool:
+    """Delete the archive of Spark's classes with which a JVM has crashed. Return whether it has had one."""
+    archive = used_archive(settings.get(_JAVA_OPTIONS, ""))
+    if archive is None or not _CRASHED.search(printed):
+        return False
+    discard_archive(archive)
+    return True
+
+
+def _archive_later(settings: Mapping[str, str], gateway: Any) -> None:
+    """Let an archive of the classes that this JVM lists be written when this program has ended."""
+    classes, java = listed_classes(settings.get(_JAVA_OPTIONS, "")), java_command()
+    if classes is not None and java is not None:
+        class_path = str(gateway.jvm.java.lang.System.getProperty("java.class.path"))
+        atexit.register(begin_archive, classes, gateway.proc.pid, java, class_path)
 
 
 @contextmanager

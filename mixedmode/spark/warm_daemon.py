@@ -70,6 +70,8 @@ class WarmDaemon:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(self._file))
         self._listener.listen()
+        #: as that of the JVM, which is started now
+        self._environment = {**os.environ, **_AS_SPARK_SETS}
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextmanager
@@ -90,7 +92,7 @@ class WarmDaemon:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, **_AS_SPARK_SETS},
+                env=self._environment,
                 pass_fds=[listener],
                 process_group=0,  # Ctrl-C is for the driver
             )

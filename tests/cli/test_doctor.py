@@ -23,12 +23,14 @@ from mixedmode.cli.doctor import (
 )
 from mixedmode.cli.machine import Facts, FolderFact, JavaFact, PackageFact, gather_facts
 from mixedmode.errors import RetryableError
+from mixedmode.spark.class_archive import ArchiveFact
 
 HEALTHY = Facts(
     python_version=(3, 11, 7),
     python_executable="/venv/bin/python",
     installer="apt-get",
     is_root=False,
+    class_archive=ArchiveFact(None, "of a test"),
     java=JavaFact("/usr/bin/java", version="17.0.15", modules=frozenset({"java.base", JAVA_MODULE})),
     packages=(PackageFact("numpy", ">=2.4,<3", "2.4.6"), PackageFact("pyspark", ">=4.3,<4.4", "4.3.0")),
     folders=(FolderFact(Path("run"), 10 * 2**30, writable=True),),
@@ -237,10 +239,7 @@ def test_without_rich_the_report_is_plain_text(monkeypatch: pytest.MonkeyPatch) 
         "         fix: /venv/bin/python -m pip install 'rich>=15,<16'",
         "ok       disk at run: 10.0 GiB free (needed: writable, 1.0 GiB free)",
         "ok       memory: 8.0 GiB available (needed: 2.0 GiB available)",
-        (
-            "ok       archive of Spark's classes: none: the next run writes one when it ends "
-            "(needed: none; with it, Spark starts faster)"
-        ),
+        ("ok       archive of Spark's classes: none: of a test (needed: none; with it, Spark starts faster)"),
     ]
 
 

@@ -4,10 +4,10 @@ import logging
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -292,3 +292,40 @@ def test_a_jvm_that_was_begun_is_the_one_that_is_started_and_its_error_is_raised
     with pytest.raises(InvalidJobError):
         jvm.start_jvm({"spark.app.name": "again"}, tmp_path)
     assert launched == ["early", "again"]
+
+
+CRASH = "#\n# A fatal error has been detected by the Java Runtime Environment:\n#\n#  SIGSEGV (0xb) at pc=0x00007f\n"
+
+
+@pytest.mark.parametrize("printed", [CRASH, "Error: Could not find or load main class"])
+def test_a_jvm_that_crashes_with_its_archive_starts_without_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, printed: str
+) -> None:
+    archive = tmp_path / "classes" / "digest.jsa"
+    archive.parent.mkdir()
+    archive.touch()
+    asked: list[str] = []
+
+    def gateway(settings: Mapping[str, str], output: IO[bytes]) -> object:
+        asked.append(settings["spark.driver.extraJavaOptions"])
+        if "SharedArchiveFile" in asked[-1]:
+            output.write(printed.encode())
+            raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+        return "gateway"
+
+    started: list[object] = []
+
+    def initialise(*, gateway: object) -> None:
+        started.append(gateway)
+
+    monkeypatch.setenv("MIXEDMODE_CACHE", str(tmp_path))
+    monkeypatch.setattr(jvm, "_gateway", gateway)
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", initialise)
+    settings = {"spark.driver.extraJavaOptions": f'"-Da=b" "-XX:SharedArchiveFile={archive}"', "spark.master": "local"}
+    if printed is CRASH:
+        jvm._launch(settings, tmp_path)
+        assert (len(asked), started, archive.exists()) == (2, ["gateway"], False)
+    else:
+        with pytest.raises(InvalidJobError, match="Could not find or load main class"):
+            jvm._launch(settings, tmp_path)
+        assert (len(asked), archive.exists()) == (1, True), "the archive is not the cause"

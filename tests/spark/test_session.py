@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.spark.warm_daemon import WARM
+
 pytestmark = pytest.mark.spark
 
 _STATUS_FILE = Path("/proc/self/status")
@@ -47,7 +49,7 @@ def test_workers_have_small_pages(spark: SparkSession) -> None:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
 def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: SparkSession) -> None:
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(parent, "command string").collect()
-    assert "-m mixedmode.spark.daemon" in row.command
+    assert f"-m mixedmode.spark.daemon {WARM}" in row.command, "it was started early, and then not refused"
 
 
 def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:

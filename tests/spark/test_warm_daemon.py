@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -55,8 +56,8 @@ def test_a_daemon_takes_over_only_what_imports_do_not_depend_on(theirs: Request,
 
 
 @pytest.fixture
-def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmDaemon]:
-    """One that is not begun; its module is DAEMON."""
+def small_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """DAEMON is the module of daemons, in the environment that Spark sets."""
     (tmp_path / "small_daemon.py").write_text(textwrap.dedent(DAEMON))
     monkeypatch.setattr(warm_daemon, "DAEMON", "small_daemon")
     path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -65,9 +66,7 @@ def warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmDaemon
         monkeypatch.setenv(name, value)
     with TemporaryDirectory(dir="/tmp") as short:  # the name of a socket must be short
         monkeypatch.setattr(warm_daemon, "own_temporary_folder", lambda: Path(short))
-        made = WarmDaemon()
-        yield made
-        made.close()
+        yield
 
 
 def asked(warm: WarmDaemon, variables: Mapping[str, str]) -> str:
@@ -81,31 +80,37 @@ def asked(warm: WarmDaemon, variables: Mapping[str, str]) -> str:
     return done.stdout.strip()
 
 
-def test_the_warm_daemon_has_the_streams_the_environment_and_the_arguments_of_the_proxy(warm: WarmDaemon) -> None:
-    warm.begin()
-    assert asked(warm, {"SPARK_OWN": "1"}) == "warm ['pyspark.worker'] 1 set hello"
-    assert asked(warm, {"SPARK_OWN": "2"}) == "itself ['pyspark.worker'] 2 None hello", "it serves once"
-    assert not list(warm_daemon.own_temporary_folder().glob("*.sock"))
+@pytest.mark.usefixtures("small_daemon")
+def test_the_warm_daemon_has_the_streams_the_environment_and_the_arguments_of_the_proxy() -> None:
+    with closing(WarmDaemon()) as warm:
+        warm.begin()
+        assert asked(warm, {"SPARK_OWN": "1"}) == "warm ['pyspark.worker'] 1 set hello"
+        assert asked(warm, {"SPARK_OWN": "2"}) == "itself ['pyspark.worker'] 2 None hello", "it serves once"
+        assert not warm._file.exists()
 
 
-def test_another_environment_gets_a_daemon_of_its_own(warm: WarmDaemon) -> None:
-    warm.begin()
-    assert asked(warm, {"OMP_NUM_THREADS": "7"}) == "itself ['pyspark.worker'] None None hello"
+@pytest.mark.usefixtures("small_daemon")
+def test_another_environment_gets_a_daemon_of_its_own() -> None:
+    with closing(WarmDaemon()) as warm:
+        warm.begin()
+        assert asked(warm, {"OMP_NUM_THREADS": "7"}) == "itself ['pyspark.worker'] None None hello"
 
 
-def test_without_a_warm_daemon_each_process_is_its_own(
-    warm: WarmDaemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("small_daemon")
+def test_without_a_warm_daemon_each_process_is_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ANNOUNCED not in os.environ
     assert not hand_over(OURS)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
-    warm.begin()  # it cannot start, so nobody listens
-    monkeypatch.undo()
-    monkeypatch.setenv(ANNOUNCED, str(warm._file))
-    assert not hand_over(OURS)
+    with closing(WarmDaemon()) as warm:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "executable", str(tmp_path / "no-python"))
+            warm.begin()  # it cannot start, so nobody listens
+        monkeypatch.setenv(ANNOUNCED, str(warm._file))
+        assert not hand_over(OURS)
 
 
-def test_a_daemon_that_was_not_used_ends_with_its_driver(warm: WarmDaemon) -> None:
+@pytest.mark.usefixtures("small_daemon")
+def test_a_daemon_that_was_not_used_ends_with_its_driver() -> None:
+    warm = WarmDaemon()
     warm.begin()
     warm.close()
     assert warm._process is not None
