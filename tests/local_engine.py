@@ -181,7 +181,8 @@ class LocalInputs(Inputs):
     @override
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         source = next(iter(self._spec.sources.values()))
-        return LocalFrame(self._local, files_max=admission(source).max_files).as_frame()
+        files_max, has_clock = admission(source).max_files, self._plan.uses_clock
+        return LocalFrame(self._local, files_max=files_max, has_clock=has_clock).as_frame()
 
     @override
     def line_sources(self) -> tuple[int, ...]:
@@ -202,12 +203,13 @@ class LocalInputs(Inputs):
 class LocalFrame:
     """In the place of a DataFrame of the source: names of files, or None for the streaming one.
 
-    `files_max`: the most files of a micro-batch.
+    `files_max`: the most files of a micro-batch. `has_clock`: the job also reads the clock.
     """
 
     sparkSession: LocalSession  # noqa: N815 - as Spark calls it
     names: Sequence[str] | None = None
     files_max: int | None = None
+    has_clock: bool = False
 
     def as_frame(self) -> DataFrame:
         """Return itself, for callers that expect Spark's."""
@@ -216,7 +218,7 @@ class LocalFrame:
     @property
     def writeStream(self) -> "LocalWriter":  # noqa: N802 - as Spark calls it
         """A query over it."""
-        return LocalWriter(self.sparkSession, self.files_max)
+        return LocalWriter(self.sparkSession, self.files_max, has_clock=self.has_clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +245,12 @@ class _OfFrames:
 class LocalWriter:
     """In the place of a DataStreamWriter, and of the StreamingQuery that it starts."""
 
-    def __init__(self, session: LocalSession, files_max: int | None) -> None:
+    def __init__(self, session: LocalSession, files_max: int | None, *, has_clock: bool) -> None:
         self.id = object()
         self.status = {"isTriggerActive": False}
         self._session = session
         self._files_max = files_max
+        self._has_clock = has_clock
         self._is_stopped = False
 
     def foreachBatch(self, handler: Callable[[LocalFrame, int], None]) -> "LocalWriter":  # noqa: N802
@@ -272,7 +275,8 @@ class LocalWriter:
 
     def start(self) -> "LocalWriter":
         """Start the query over the files that exist now, and return it."""
-        self._query = SparkQuery(self._folder, self._session.world.step, self._files_max)
+        step = self._session.world.step
+        self._query = SparkQuery(self._folder, step, self._files_max, has_clock=self._has_clock)
         self._present = list(self._session.world.files)
         return self
 

@@ -28,6 +28,7 @@ __all__ = [
     "epochs_done",
     "files_after",
     "files_up_to",
+    "has_new_input",
     "lines_by_source",
     "newest_begun",
     "offsets_of",
@@ -172,6 +173,18 @@ def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool)
         found[source] = tuple(lines[max(at, 0) : max(at + count, 0)])
         at += count
     return found
+
+
+def has_new_input(before: str, now: str, *, has_clock: bool) -> bool:
+    r"""Return whether a source has something new in an epoch, be it a file without records. The clock alone has not.
+
+    before, now: the offset log entries where the epoch begins and ends; before: "" for the first epoch. has_clock: the
+    last line belongs to the clock.
+
+    >>> has_new_input('v1\n{}\n3\n98', 'v1\n{"batchTimestampMs":7}\n3\n99', has_clock=True)
+    False
+    """
+    return not has_clock or source_lines(before)[:-1] != source_lines(now)[:-1]
 
 
 def offsets_of(offsets: str, line_sources: Sequence[int]) -> str:

@@ -33,6 +33,7 @@ from mixedmode.checkpoint.decide import (
 from mixedmode.checkpoint.gc import discard_attempts
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.retention import drop_old_checkpoints
+from mixedmode.checkpoint.spark_log import has_new_input
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, StagedFile
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
@@ -115,7 +116,7 @@ class EpochRunner:
         self._retained = list(retained)
         self._started_ms = context.clock.now_ms()
         self._seconds_before = 0.0  # of the epoch before
-        self.inputs_taken = 0  # epochs of this start in which there was something new
+        self.inputs_taken = 0  # epochs of this start in which a source had something new, be it a file without records
 
     @property
     def latest(self) -> Manifest | None:
@@ -208,9 +209,9 @@ class EpochRunner:
                 manifest = self._manifest(given, result)
                 reach("before-manifest", given.task.epoch)
                 manifest = self._commit(manifest)
+            before = "" if self.latest is None else self.latest.offsets
+            self.inputs_taken += has_new_input(before, given.offsets, has_clock=context.plan.uses_clock)
             self._retained.append(manifest)
-            if manifest.records_in or not context.plan.uses_clock:  # a heartbeat starts epochs without records
-                self.inputs_taken += 1
         manifest = self._retained[-1]
         with profile.stage("driver: publish"):
             publish_committed(context.sinks, manifest)

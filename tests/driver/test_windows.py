@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +357,14 @@ def test_early_results_of_open_windows_come_by_the_clock(spark: SparkSession, fo
     folder.run(steps, spark, until=Until.DRAINED)
     assert [(row["s"], row["_op"]) for row in output_changes(folder.out)] == early, "it has not changed since"
     assert windows(output_rows(folder.out), "s") == [(0, 1, 7)]
+
+
+def test_an_input_that_arrives_during_an_epoch_without_records_is_read(folder: Folder) -> None:
+    """The job has work that is due by the clock, which begins epochs without records, too."""
+    folder.add(record("a", 1, 0.25))
+    steps = folder.job().key_by("k").window(tumbling="1h", early_results_every="10s").aggregate(s="sum(v)")
+    folder.run(steps, None, until=Until.DRAINED, feed=[folder.add, partial(folder.add, record("a", 2, 0.5))])
+    assert windows(output_rows(folder.out), "s") == [(0, 1, 3)]
 
 
 def test_the_backlog_of_the_reference_gives_all_windows_but_the_last_one(folder: Folder) -> None:

@@ -40,12 +40,16 @@ class ConcurrentUpdateError(SparkLogError):
 class SparkQuery:
     """One streaming query over a checkpoint folder, from its start. `step` is called around each write.
 
-    files_max: the most files that a micro-batch takes.
+    files_max: the most files that a micro-batch takes. has_clock: the offsets have a line of the clock, as those of a
+    job with work that is due by the clock. Here it does not begin epochs.
     """
 
-    def __init__(self, folder: Path, step: Callable[[], None], files_max: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, step: Callable[[], None], files_max: int | None = None, *, has_clock: bool = False
+    ) -> None:
         self._folder = folder
         self._files_max = files_max
+        self._has_clock = has_clock
         self._step = step
         if not (folder / "metadata").exists():
             self._write("metadata", json.dumps({"id": str(uuid.uuid4())}))
@@ -92,7 +96,8 @@ class SparkQuery:
         if self._source_offset == self._committed:
             return False
         self._available = self._source_offset
-        entry = _entry({"batchWatermarkMs": 0, "batchTimestampMs": 0}, {"logOffset": self._available})
+        clock = [{"seconds": self._epoch}] if self._has_clock else []
+        entry = _entry({"batchWatermarkMs": 0, "batchTimestampMs": 0}, {"logOffset": self._available}, *clock)
         self._write(f"offsets/{self._epoch}", entry)
         self._is_constructed = True
         return True
@@ -125,7 +130,7 @@ class SparkQuery:
         return [str(path) for path in found]
 
     def _offset_of(self, epoch: int) -> int:
-        offset = self._read(f"offsets/{epoch}")[-1]["logOffset"]
+        offset = self._read(f"offsets/{epoch}")[1]["logOffset"]
         assert isinstance(offset, int), offset
         return offset
 
