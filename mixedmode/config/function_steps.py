@@ -12,7 +12,7 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import ClassReference
 from mixedmode.config.function_settings import FallibleClass, FunctionSettings
 from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
-from mixedmode.config.windows import WINDOW_COLUMNS, FixedWindowSpec
+from mixedmode.config.windows import WINDOW_COLUMNS, EventWindowSpec
 
 __all__ = ["CoGroupSpec", "CoGroupStep", "CoProcessSpec", "CoProcessStep"]
 
@@ -37,7 +37,7 @@ class CoGroupSpec(FallibleClass, TwoInputs):
     class_field: ClassVar[str] = "class_"
 
     class_: ClassReference = Field(description="the class, such as package.module:Class")
-    window: FixedWindowSpec = Field(description="tumbling, sliding or cumulating windows of event time")
+    window: EventWindowSpec = Field(description="tumbling, sliding, session or cumulating windows of event time")
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._input_findings()

@@ -152,25 +152,26 @@ class WindowSpec(Section):
         return self
 
 
-class FixedWindowSpec(Section):
-    """Windows of event time whose bounds do not depend on the records: exactly one kind."""
+class EventWindowSpec(Section):
+    """Windows of event time that end with time: exactly one kind."""
 
     tumbling: TumblingSpec | None = Field(default=None, description="side by side, such as 1h")
     sliding: SlidingSpec | None = Field(default=None, description="overlapping, such as size: 1h, slide: 10m")
+    session: SessionSpec | None = Field(default=None, description="until a gap in the rows of both inputs, such as 30m")
     cumulating: CumulatingSpec | None = Field(
         default=None, description="from one beginning, ever longer, such as size: 1d, step: 1h"
     )
 
     @property
-    def kind(self) -> TumblingSpec | SlidingSpec | CumulatingSpec:
+    def kind(self) -> TumblingSpec | SlidingSpec | SessionSpec | CumulatingSpec:
         """The kind that is set."""
-        kind = self.tumbling or self.sliding or self.cumulating
+        kind = self.tumbling or self.sliding or self.session or self.cumulating
         assert kind is not None, "the validator has seen to it"
         return kind
 
     @model_validator(mode="after")
     def _is_one_kind(self) -> Self:
-        _checked_kinds(self, list(FixedWindowSpec.model_fields))
+        _checked_kinds(self, list(EventWindowSpec.model_fields))
         return self
 
 

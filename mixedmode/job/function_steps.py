@@ -52,11 +52,12 @@ class CoProcessArguments(TypedDict, total=False):
 
 
 class CoGroupArguments(TypedDict, total=False):
-    """Arguments of a co-group function. Exactly one of the first three is required; it selects the kind of window.
+    """Arguments of a co-group function. Exactly one of the first four is required; it selects the kind of window.
 
     tumbling: the size of a window; windows do not overlap.
     sliding: the size of a window; `slide` is required, too.
     cumulating: the greatest size of a window; `step` is required, too.
+    session: how long no row of a key must come, on either side, for its session to end.
     slide: the time from the start of one sliding window to the start of the next.
     step: the time from the end of one cumulating window to the end of the next.
     offset: how much later than at multiples of their size since 1970 windows begin.
@@ -76,6 +77,7 @@ class CoGroupArguments(TypedDict, total=False):
     tumbling: Duration
     sliding: Duration
     cumulating: Duration
+    session: Duration
     slide: Duration
     step: Duration
     offset: Duration
@@ -90,7 +92,7 @@ class CoGroupArguments(TypedDict, total=False):
     parallelism: int
 
 
-_WINDOW = ("tumbling", "sliding", "cumulating", "slide", "step", "offset", "time_zone")
+_WINDOW = ("tumbling", "sliding", "cumulating", "session", "slide", "step", "offset", "time_zone")
 AnyStep = TypeVar("AnyStep", CoProcessStep, CoGroupStep)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from mixedmode.config import SinkSpec, format_duration_ms
-from mixedmode.operators.co_group import CoGroupOperator
+from mixedmode.operators.co_group import CoGroupBase, SessionCoGroupOperator
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.join import RIGHT, AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
 from mixedmode.plan.stages import KeyedStage
@@ -29,10 +29,12 @@ def join_lines(stage: KeyedStage, operator: JoinOperator, side_sinks: Mapping[st
             yield from _regular_lines(stage, operator)
 
 
-def join_state(operator: JoinOperator | CoGroupOperator) -> str:
+def join_state(operator: JoinOperator | CoGroupBase) -> str:
     """Return a phrase on the state of a join or a co-group."""
     match operator:
-        case CoGroupOperator():
+        case SessionCoGroupOperator():
+            return "rows of both sides whose session has not ended, and the bounds of these sessions"
+        case CoGroupBase():
             return "rows of both sides whose window has not ended, once for each of their windows"
         case AsOfJoinOperator():
             kept = "rows of both sides that the watermark has not passed, and one row of the right per key"

@@ -16,7 +16,7 @@ from mixedmode.operators.aggregate import (
     UpsertOperator,
 )
 from mixedmode.operators.async_map import AsyncMapOperator
-from mixedmode.operators.co_group import CoGroupOperator
+from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
@@ -101,9 +101,9 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case CountWindowAggregateOperator():
             yield f"  windows     every {operator.count} records of a key; given when full, whatever the watermark"
-        case CoGroupOperator():
+        case CoGroupBase():
             left, right = (", ".join(side.roots) for side in stage.sides)
-            yield f"  windows     {_windows(operator.windows)}; given when the watermark reaches their end"
+            yield f"  windows     {_group_windows(operator)}"
             yield f"  function    {operator.function.label}, the rows of {left} and {right} of a key and window"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
             yield from late_lines(stage, side_sinks, "rows of windows that were given")
@@ -146,6 +146,13 @@ def emitted_text(emitted: EmittedRows) -> str:
     return f"rows that never change, {time}"
 
 
+def _group_windows(operator: CoGroupBase) -> str:
+    if isinstance(operator, SessionCoGroupOperator):
+        return f"sessions of both sides, gap {_duration(operator.gap_us)}; given when the watermark is past their end"
+    assert isinstance(operator, CoGroupOperator), operator
+    return f"{_windows(operator.windows)}; given when the watermark reaches their end"
+
+
 def state_text(stage: KeyedStage) -> str:
     """Return a phrase on the state that the stage stores."""
     operator = stage.operator
@@ -165,7 +172,7 @@ def state_text(stage: KeyedStage) -> str:
             return "the keys that have their row" + (
                 ", and rows that the watermark has not passed" if operator.waits else ""
             )
-        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupOperator():
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupBase():
             return join_state(operator)
         case MultisetAggregateOperator():
             return "every row of a key with its multiplicity, because these aggregates cannot retract a row"

@@ -20,7 +20,7 @@ import pyarrow as pa
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
 from mixedmode.config.windows import (
     CumulatingSpec,
-    FixedWindowSpec,
+    EventWindowSpec,
     GlobalSpec,
     SessionSpec,
     SlidingSpec,
@@ -159,7 +159,7 @@ def of_sources(names: Sequence[str], entries: Mapping[str, Sequence[str]], *, ha
     return _given({"version": VERSION, "sources": list(names), "read-by": read_by, "clock": has_clock})
 
 
-def window_fingerprint(window: WindowSpec | FixedWindowSpec) -> Fingerprint:
+def window_fingerprint(window: WindowSpec | EventWindowSpec) -> Fingerprint:
     """Return the part of a fingerprint on the windows of a step."""
     kind = window.kind
     if isinstance(kind, GlobalSpec):

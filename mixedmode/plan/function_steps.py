@@ -1,6 +1,7 @@
 """Makes the stages of steps with a function over two inputs, from spec and columns. Pure: no Spark."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -8,11 +9,11 @@ from mixedmode.config import CoGroupStep, CoProcessStep, ProcessStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.step_outputs import FunctionStep
 from mixedmode.config.steps import operator_id
-from mixedmode.config.windows import WINDOW_COLUMNS
+from mixedmode.config.windows import WINDOW_COLUMNS, SessionSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.co_group import CoGroupOperator, CoGroupReference
+from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, CoGroupReference, SessionCoGroupOperator
 from mixedmode.operators.join import LEFT, RIGHT, JoinLayout
 from mixedmode.operators.process import CoFunctionReference, CoProcessOperator, FunctionReference
 from mixedmode.plan.fingerprint import step_fingerprint, window_fingerprint
@@ -122,15 +123,19 @@ def co_group_stage(
                 raise InvalidJobError(msg)
     times = (str(inputs[LEFT].event_time), str(inputs[RIGHT].event_time))
     key_fields = tuple(key.field for key in keys)
-    operator = CoGroupOperator(
-        layout=JoinLayout(KeySchema(key_fields), sides, ()),
-        operator_id=own_id,
-        windows=time_windows(spec.window),
-        time_columns=(_position(inputs[LEFT], times[LEFT]), _position(inputs[RIGHT], times[RIGHT])),
-        function=CoGroupReference.parse(spec.class_, spec.args, spec.folder),
-        function_fields=fields,
-        on_error=spec.on_error,
-    )
+    common: dict[str, Any] = {
+        "layout": JoinLayout(KeySchema(key_fields), sides, ()),
+        "operator_id": own_id,
+        "time_columns": (_position(inputs[LEFT], times[LEFT]), _position(inputs[RIGHT], times[RIGHT])),
+        "function": CoGroupReference.parse(spec.class_, spec.args, spec.folder),
+        "function_fields": fields,
+        "on_error": spec.on_error,
+    }
+    operator: CoGroupBase
+    if isinstance(spec.window.kind, SessionSpec):
+        operator = SessionCoGroupOperator(**common, gap_us=1000 * spec.window.kind.gap_ms)
+    else:
+        operator = CoGroupOperator(**common, windows=time_windows(spec.window))
     every = (*sides[LEFT], *sides[RIGHT])
     columns = [[{"name": field.name, "type": str(field.type)} for field in side] for side in sides]
     return KeyedStage(

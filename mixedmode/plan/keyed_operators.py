@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.config import AggregateCall, KeyedAggregateStep, WindowSpec
-from mixedmode.config.windows import CumulatingSpec, FixedWindowSpec, GlobalSpec, SessionSpec, SlidingSpec
+from mixedmode.config.windows import CumulatingSpec, EventWindowSpec, GlobalSpec, SessionSpec, SlidingSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import (
@@ -113,7 +113,7 @@ def operator_of(
     return FinalOperator(operator) if given.is_window_keyed and not given.is_changelog else operator
 
 
-def time_windows(window: WindowSpec | FixedWindowSpec) -> TimeWindows:
+def time_windows(window: WindowSpec | EventWindowSpec) -> TimeWindows:
     """Return the windows of a spec whose bounds do not depend on the records."""
     kind = window.kind
     assert not isinstance(kind, GlobalSpec | SessionSpec), kind

@@ -29,7 +29,7 @@ from mixedmode.operators.aggregate import (
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
 from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings
-from mixedmode.operators.co_group import CoGroupOperator, CoGroupReference
+from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, CoGroupReference, SessionCoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, RegularJoinOperator
@@ -91,7 +91,7 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case DeduplicateOperator():
             own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
             return {"kind": "deduplicate", **own, **_layout(operator.layout)}
-        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupOperator():
+        case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupBase():
             return _pair(operator)
         case ProcessOperator() | AsyncMapOperator():
             return _with_function(operator)
@@ -119,8 +119,11 @@ def operator_from(stored: Described) -> KeyedOperator:
     if kind == "async-map":
         return _async_map(stored)
     if kind == "co-group":  # only `fold` and `process` need the rest
-        own = (_join_from(stored), "", _windows_from(stored["window"]))
-        return CoGroupOperator(*own, time_columns=(0, 0), function=CoGroupReference("", ""), function_fields=())
+        own: dict[str, Any] = {"layout": _join_from(stored), "operator_id": "", "time_columns": (0, 0)}
+        own |= {"function": CoGroupReference("", ""), "function_fields": ()}
+        if "gap-us" in stored:
+            return SessionCoGroupOperator(**own, gap_us=stored["gap-us"])
+        return CoGroupOperator(**own, windows=_windows_from(stored["window"]))
     if kind in ("window", "session", "count-window", "aggregate", "multiset"):
         return _aggregating(stored, _aggregator_from(stored), keys_of(stored))
     msg = (
@@ -256,11 +259,13 @@ def _async_map(stored: Described) -> KeyedOperator:
 
 
 def _pair(
-    operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator | CoGroupOperator,
+    operator: AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator | CoGroupBase,
 ) -> dict[str, object]:
     layout = operator.layout
     left, right = layout.sides
     columns = {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
+    if isinstance(operator, SessionCoGroupOperator):
+        return {"kind": "co-group", **columns, "gap-us": operator.gap_us}
     if isinstance(operator, CoGroupOperator):
         return {"kind": "co-group", **columns, "window": _windows(operator.windows)}
     if isinstance(operator, AsOfJoinOperator):
@@ -268,6 +273,7 @@ def _pair(
         return {"kind": "as-of-join", **columns, "deleted": operator.deleted, "forgets": forgets}
     if isinstance(operator, RegularJoinOperator):
         return {"kind": "regular-join", **columns, "type": operator.type, "changelog": operator.is_changelog}
+    assert isinstance(operator, IntervalJoinOperator), operator
     return {"kind": "interval-join", **columns, "type": operator.type, "within-us": list(operator.bounds_us)}
 
 

@@ -6,7 +6,7 @@
     top            rows               the current ranks
     deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
     as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
-    co-group       waiting-left; waiting-right       the rows whose window has not ended, with its bounds
+    co-group       waiting-left; waiting-right       the rows whose window has not ended; its bounds, if fixed
     interval join  left; right        the rows that may still find a partner
     regular join   left; right        the rows of each side
     async-map      answers            the remembered answers, and until when they count
@@ -28,7 +28,7 @@ from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS
-from mixedmode.operators.co_group import CoGroupOperator
+from mixedmode.operators.co_group import CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import OP_COLUMN, KeyedOperator
 from mixedmode.operators.join import (
@@ -42,7 +42,7 @@ from mixedmode.operators.join import (
 from mixedmode.operators.join.as_of import CURRENT_FIELDS
 from mixedmode.operators.join.bags import bag_rows
 from mixedmode.operators.join.counts import counts_of
-from mixedmode.operators.join.stored import stored_rows
+from mixedmode.operators.join.stored import parts_of_entries, stored_rows
 from mixedmode.operators.join.waiting import waiting_rows
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import decoded_rows, without_prefix
@@ -121,6 +121,13 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
             layout = operator.layout
             parts = [
                 Part(f"waiting-{name}", side, partial(_waiting_group, operator, side), bytes_before=TIME_BYTES)
+                for side, name in ((LEFT, "left"), (RIGHT, "right"))
+            ]
+            return [_keyed(layout.key_schema, part) for part in parts]
+        case SessionCoGroupOperator():
+            layout = operator.layout
+            parts = [
+                Part(f"waiting-{name}", side, partial(_waiting_in_session, layout, side))
                 for side, name in ((LEFT, "left"), (RIGHT, "right"))
             ]
             return [_keyed(layout.key_schema, part) for part in parts]
@@ -248,6 +255,16 @@ def _waiting_group(operator: CoGroupOperator, side: int, found: StateRange) -> p
     ends_us = rows.times_us + 1
     bounds = [instants(operator.windows.starts(ends_us)), instants(ends_us)]
     return pa.table([*bounds, *table.columns], names=[*(field.name for field in WINDOW_BOUNDS), *table.column_names])
+
+
+def _waiting_in_session(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
+    """Return the key and the columns of a side, a row as often as it is there."""
+    parts = parts_of_entries(layout, layout.sides[side], found.keys)
+    counts = counts_of(found.values)
+    taken = pa.array(np.repeat(np.arange(len(counts)), counts))
+    keys = [column.take(taken) for column in decode_keys(layout.as_keys(parts.keys), layout.key_schema)]
+    columns = [column.take(taken) for column in parts.columns]
+    return _side_table(layout, side, keys, parts.times_us[taken.to_numpy()], columns)
 
 
 def _stored_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:

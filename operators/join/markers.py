@@ -19,11 +19,14 @@ MARKER = 2  #: in place of a side: a row that only says that its key is due
 
 
 def marker_tables(
-    layout: JoinLayout, state_id: int, due_us: tuple[int, int], context: SubtaskContext
+    layout: JoinLayout, state_id: int, due_us: tuple[int, int], context: SubtaskContext, *, bytes_after: int = 0
 ) -> Iterator[pa.Table]:
-    """Yield a marker, for the sorter, for each entry (time, key) of a state.  due_us: its time is in (after, up to]."""
+    """Yield a marker, for the sorter, for each entry (time, key) of a state.  due_us: its time is in (after, up to].
+
+    bytes_after: the length of what follows the key of an entry.
+    """
     for found in stored_in(context, state_id, [due_us]):
-        keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
+        keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES, bytes_after=bytes_after)
         rows = len(keys)
         nulls = [pa.nulls(rows, field.type) for fields in layout.sides for field in fields]
         sides = np.full(rows, MARKER, np.uint8)

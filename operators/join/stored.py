@@ -21,7 +21,7 @@ from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, leading_t
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 
-__all__ = ["SideRows", "StoredSide", "rows_state", "stored_rows"]
+__all__ = ["SideRows", "StoredSide", "entries_of", "parts_of_entries", "rows_state", "stored_rows"]
 
 _FIELDS = (pa.field("rows", pa.int64()), pa.field("matched", pa.int64()))
 _CODEC = RowCodec(_FIELDS)
@@ -142,12 +142,8 @@ class StoredSide:
         # equal rows have one entry, so those beside a changed row are written with it
         relevant = np.flatnonzero(np.isin(rows.codes, rows.codes[looked_at]))
         own = rows.taken(relevant)
-        codes = pa.array(own.codes)
-        parts = [keys.take(codes), encoded_times(own.times_us)]
-        parts += [encoded_rows(own.columns, self._fields)] if self._fields else []
-        wide = [part.cast(pa.large_binary()) for part in parts]
-        packed = pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
-        entries = pa.array(list(stored_keys(groups[own.codes], packed, self._state_id)), pa.large_binary())
+        own_keys = keys.take(pa.array(own.codes))
+        entries = entries_of(groups[own.codes], own_keys, own.times_us, own.columns, self._fields, self._state_id)
         self._write(entries, own, matched[relevant], is_kept[relevant], is_changed[relevant])
 
     def _write(self, entries: pa.Array, rows: SideRows, matched: Bools, is_kept: Bools, is_changed: Bools) -> None:
@@ -188,21 +184,52 @@ def stored_rows(
     """Return the rows in stored entries; equal rows are one entry."""
     counts, matched = (column.to_numpy() for column in _CODEC.unpack(values))
     entries = np.repeat(np.arange(len(counts)), counts)
-    stored = pa.array(keys, pa.large_binary())
-    if not len(stored):
-        columns = decoded_rows(pa.array([], pa.large_binary()), fields)
-        return StoredRows(entries, stored, np.zeros(0, np.int64), columns, np.zeros(0, np.bool_))
-    rows = binary_rows(stored)
-    key_ends = rows.starts + PREFIX_BYTES + key_widths(stored, layout.key_schema, after=PREFIX_BYTES)
-    times_us = leading_times(cut(rows.data, key_ends, key_ends + TIME_BYTES))
-    columns = decoded_rows(cut(rows.data, key_ends + TIME_BYTES, rows.ends), fields)
+    parts = parts_of_entries(layout, fields, keys)
     taken = pa.array(entries)
     return StoredRows(
         entries,
-        cut(rows.data, rows.starts + PREFIX_BYTES, key_ends).take(taken),
-        times_us[entries],
-        [column.take(taken) for column in columns],
+        parts.keys.take(taken),
+        parts.times_us[entries],
+        [column.take(taken) for column in parts.columns],
         matched[entries].astype(np.bool_),
+    )
+
+
+def entries_of(
+    groups: npt.NDArray[np.uint16],
+    keys: pa.Array,
+    times_us: Int64s,
+    columns: Sequence[pa.Array],
+    fields: Sequence[pa.Field],
+    state_id: int,
+) -> pa.LargeBinaryArray:
+    """Return the stored keys of rows (n,) of a side: key group, state id, encoded key, time, columns."""
+    parts = [keys, encoded_times(times_us), *([encoded_rows(columns, fields)] if fields else [])]
+    wide = [part.cast(pa.large_binary()) for part in parts]
+    packed = pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
+    return pa.array(list(stored_keys(groups, packed, state_id)), pa.large_binary())
+
+
+@dataclass(frozen=True, slots=True)
+class EntryParts:
+    """The parts of stored keys (n,): the encoded key, the time, the columns of the side."""
+
+    keys: pa.LargeBinaryArray
+    times_us: Int64s
+    columns: list[pa.Array]
+
+
+def parts_of_entries(layout: JoinLayout, fields: Sequence[pa.Field], entries: Sequence[bytes]) -> EntryParts:
+    """Return the parts of stored keys that `entries_of` has made."""
+    stored = pa.array(entries, pa.large_binary())
+    if not len(stored):
+        return EntryParts(stored, np.zeros(0, np.int64), decoded_rows(stored, fields))
+    rows = binary_rows(stored)
+    key_ends = rows.starts + PREFIX_BYTES + key_widths(stored, layout.key_schema, after=PREFIX_BYTES)
+    return EntryParts(
+        cut(rows.data, rows.starts + PREFIX_BYTES, key_ends),
+        leading_times(cut(rows.data, key_ends, key_ends + TIME_BYTES)),
+        decoded_rows(cut(rows.data, key_ends + TIME_BYTES, rows.ends), fields),
     )
 
 

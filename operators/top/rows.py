@@ -123,10 +123,10 @@ def taken(values: pa.LargeBinaryArray, rows: npt.NDArray[np.intp]) -> pa.LargeBi
     return values if is_all else values.take(pa.array(rows))
 
 
-def without_prefix(stored: Sequence[bytes], prefix_bytes: int) -> pa.LargeBinaryArray:
-    """Return stored keys (n,) without their first bytes."""
+def without_prefix(stored: Sequence[bytes], prefix_bytes: int, *, bytes_after: int = 0) -> pa.LargeBinaryArray:
+    """Return stored keys (n,) without their first bytes, and without their last `bytes_after`."""
     rows = binary_rows(pa.array(stored, pa.large_binary()))
-    return cut(rows.data, rows.starts + prefix_bytes, rows.ends)
+    return cut(rows.data, rows.starts + prefix_bytes, rows.ends - bytes_after)
 
 
 def joined_with_lengths(

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from mixedmode.operators.window.keys import Int64s, encoded_times, joined, trailing_times
 from mixedmode.operators.window.partials import Bools, Layout, Partials
-from mixedmode.state import KeyedStateBackend, RowCodec
+from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor
 from mixedmode.state.keys import stored_keys
 
 SESSIONS_ID, ENDS_ID = 0, 1
@@ -17,6 +17,12 @@ END = pa.field("_end", pa.int64())
 _PRESENT = b"\x01"  # version of the index; the keys hold all of its information
 
 Groups = npt.NDArray[np.uint16]
+
+
+def session_states(layout: Layout, sessions_id: int) -> tuple[StateDescriptor, StateDescriptor]:
+    """Return the state of the sessions, with this id, and that of the index of their ends, with the next one."""
+    sessions = StateDescriptor(sessions_id, "sessions", (END, *layout.state_fields))
+    return sessions, StateDescriptor(sessions_id + 1, "ends", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,9 @@ class SessionState:
     The index of ends is buffered. It is written when its key group is complete, or by `finish`.
     """
 
-    def __init__(self, backend: KeyedStateBackend, layout: Layout) -> None:
+    def __init__(self, backend: KeyedStateBackend, layout: Layout, sessions_id: int) -> None:
+        """Make the access.  sessions_id: the state id of the sessions; see `session_states`."""
+        self._sessions_id, self._ends_id = sessions_id, sessions_id + 1
         self._backend = backend
         self._layout = layout
         self._codec = RowCodec((END, *layout.state_fields))
@@ -48,7 +56,7 @@ class SessionState:
 
     def read(self, groups: Groups, keys: pa.Array) -> Sessions:
         """Read the stored sessions of sorted, distinct keys (k,), ordered by key and start."""
-        found = self._backend.scan_prefixes(SESSIONS_ID, stored_keys(groups, keys, SESSIONS_ID))
+        found = self._backend.scan_prefixes(self._sessions_id, stored_keys(groups, keys, self._sessions_id))
         ends, *columns = self._codec.unpack(found.values)
         starts = trailing_times(pa.array(found.keys, pa.large_binary()))
         return Sessions(found.prefix_of_row, starts, ends.to_numpy(), self._layout.from_state(columns))
@@ -62,8 +70,8 @@ class SessionState:
         values: list[bytes | None] = [None] * len(gone.key)
         values += self._codec.pack([pa.array(kept.ends), *self._layout.state_columns(kept.windows)])
         self._backend.write(
-            SESSIONS_ID,
-            stored_keys(groups[key[order]], stored_as, SESSIONS_ID),
+            self._sessions_id,
+            stored_keys(groups[key[order]], stored_as, self._sessions_id),
             [values[row] for row in order.tolist()],
         )
 
@@ -73,7 +81,7 @@ class SessionState:
             of_session = groups[sessions.key]
             ends, starts = encoded_times(sessions.ends), encoded_times(sessions.starts)
             stored_as = joined(ends, keys.take(pa.array(sessions.key)), starts)
-            stored = pa.array(stored_keys(of_session, stored_as, ENDS_ID), pa.large_binary())
+            stored = pa.array(stored_keys(of_session, stored_as, self._ends_id), pa.large_binary())
             self._held.append(_Held(of_session, stored, np.full(len(of_session), is_deleted)))
         newest = int(groups[-1])
         if newest != self._newest:  # tables come in order of key groups, so all earlier groups are complete
@@ -98,7 +106,7 @@ class SessionState:
         ready, rest = held.take(order[:count]), held.take(order[count:])
         self._held = [rest]
         values = np.array([_PRESENT, None], object)[ready.is_deleted.astype(np.intp)]
-        self._backend.write(ENDS_ID, ready.stored.to_pylist(), values.tolist())
+        self._backend.write(self._ends_id, ready.stored.to_pylist(), values.tolist())
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ from mixedmode.operators.window.fold import fold_sessions, times_of, without_lat
 from mixedmode.operators.window.keys import TIME_BYTES, Int64s, stored_schema, trailing_times
 from mixedmode.operators.window.output import WINDOW_BOUNDS
 from mixedmode.operators.window.partials import CHANGED, Layout
-from mixedmode.operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState
+from mixedmode.operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState, session_states
 from mixedmode.operators.window.settle_sessions import SessionSettlement
 from mixedmode.operators.window.stored import stored_in
 from mixedmode.sort import Combine, sort_table
@@ -54,7 +54,7 @@ from mixedmode.state import RowCodec, StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
 
-_BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session for it to fire
+BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session for it to fire
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class SessionAggregateOperator(NoSideOutputs):
         return OperatorTraits(
             emits=Changelog.APPEND if is_final else Changelog.RETRACT,
             emits_windows=True,
-            delay_us=_BEYOND_END_US,
+            delay_us=BEYOND_END_US,
             changes_for_us=self.allowed_lateness_us,
             fires_by_watermark=True,
         )
@@ -92,10 +92,7 @@ class SessionAggregateOperator(NoSideOutputs):
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The sessions that are open or may still change, and the index of their ends."""
-        return (
-            StateDescriptor(SESSIONS_ID, "sessions", (END, *self.layout.state_fields)),
-            StateDescriptor(ENDS_ID, "ends", ()),
-        )
+        return session_states(self.layout, SESSIONS_ID)
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
@@ -166,7 +163,7 @@ class SessionAggregateOperator(NoSideOutputs):
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Process sorted partials of whole keys. Yield the emitted sessions, and write those that may still change."""
-        state = SessionState(context.backend, self.layout)
+        state = SessionState(context.backend, self.layout, SESSIONS_ID)
         settlement = SessionSettlement(
             layout=self.layout,
             key_schema=stored_schema(self.key_schema),
@@ -187,7 +184,7 @@ class SessionAggregateOperator(NoSideOutputs):
             context.time,
             allowed_lateness_us=self.allowed_lateness_us,
             early_every_ms=self.early_every_ms,
-            margin_us=_BEYOND_END_US,
+            margin_us=BEYOND_END_US,
         )
 
     def _table(

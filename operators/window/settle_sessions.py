@@ -50,11 +50,11 @@ class SessionSettlement:
         keys = column_of(table, KEY_COLUMN).take(first)
         groups = column_of(table, KEY_GROUP_COLUMN).take(first).to_numpy()
         stored = self.state.read(groups, keys)
-        merged = self._merged(stored, self._arrived(table, key_of_row.codes.astype(np.int64)))
-        gives = self._gives(merged)
+        merged = self.merged(stored, self._arrived(table, key_of_row.codes.astype(np.int64)))
+        gives = self.gives(merged)
         if gives.any() or merged.is_retracted.any():
             yield self._changes(keys, merged, np.flatnonzero(gives))
-        self._write(groups, keys, merged, gives)
+        self.write(groups, keys, merged, gives)
 
     def _arrived(self, table: pa.Table, key_of_row: Int64s) -> Sessions:
         is_session = pc.is_valid(column_of(table, END.name))
@@ -63,7 +63,7 @@ class SessionSettlement:
         starts, ends = (column_of(table, name).to_numpy() for name in (TIME_COLUMN, END.name))
         return Sessions(key, starts, ends, self.layout.from_table(table))
 
-    def _merged(self, stored: Sessions, arrived: Sessions) -> "_Merged":
+    def merged(self, stored: Sessions, arrived: Sessions) -> "Merged":
         """Merge the stored and the new sessions of each key that touch or overlap.
 
         Of the sessions [0, 10), [10, 15) and [20, 25) of a key, the first two become [0, 15).
@@ -87,7 +87,7 @@ class SessionSettlement:
 
     def _united(
         self, stored: Sessions, both: Sessions, became: Int64s, bounds: tuple[Int64s, Int64s, Int64s]
-    ) -> "_Merged":
+    ) -> "Merged":
         """Return the sessions after the merge.  became: the union that each of `both` is in; bounds: of the unions."""
         key, starts, ends = bounds
         unions = np.arange(len(key))
@@ -106,7 +106,7 @@ class SessionSettlement:
         marks[same_start[is_same]] |= stored.windows.marks[is_same]
         given = take_all(stored.windows.given, stays_as)
         fired = stored.ends <= self.firing.fired_us
-        return _Merged(
+        return Merged(
             stored=stored,
             union_of_stored=became[: len(stored.key)],
             same_start=same_start,
@@ -117,7 +117,8 @@ class SessionSettlement:
             stays_as=stays_as,
         )
 
-    def _gives(self, merged: "_Merged") -> Bools:
+    def gives(self, merged: "Merged") -> Bools:
+        """Return (m,) True for the sessions that are emitted in this epoch."""
         windows, ends = merged.sessions.windows, merged.sessions.ends
         is_late, is_open = ends <= self.firing.fired_us, ends > self.firing.firing_us
         has_changed = windows.has(NEW) | windows.has(CHANGED)
@@ -129,7 +130,7 @@ class SessionSettlement:
             gives |= np.isin(merged.unions, merged.union_of_stored[merged.is_retracted])
         return gives
 
-    def _changes(self, keys: pa.Array, merged: "_Merged", rows: Rows) -> KeyedChanges:
+    def _changes(self, keys: pa.Array, merged: "Merged", rows: Rows) -> KeyedChanges:
         retracted = np.flatnonzero(merged.is_retracted)
         stays_as = merged.stays_as[rows]
         existed = (
@@ -163,7 +164,8 @@ class SessionSettlement:
         given = take_all(stored.windows.given, rows)
         return [pc.if_else(has_fired, *pair) for pair in zip(registers, given, strict=True)]
 
-    def _write(self, groups: npt.NDArray[np.uint16], keys: pa.Array, merged: "_Merged", gives: Bools) -> None:
+    def write(self, groups: npt.NDArray[np.uint16], keys: pa.Array, merged: "Merged", gives: Bools) -> None:
+        """Write the sessions that may still change, and delete those that are gone.  gives: see `gives`."""
         new, old = merged.sessions, merged.stored
         is_kept = new.ends > self.firing.forgetting_us
         is_open = new.ends > self.firing.firing_us
@@ -177,7 +179,7 @@ class SessionSettlement:
 
 
 @dataclass(frozen=True, slots=True)
-class _Merged:
+class Merged:
     """The stored sessions (n,), and the sessions after the merge (m,).
 
     Stored and new sessions that touch or overlap are one union. It is one session, or several if rows were retracted.

@@ -108,11 +108,8 @@ def compared(size_ms: int, slide_ms: int) -> Join:
                     sides.setdefault((start, row["k"]), ([], []))[side].append(row)
         found = []
         for (start, k), (own, others) in sides.items():
-            texts = [f"{row['t']}:{row['v']}" for rows in (own, others) for row in sorted(rows, key=by_time_and_row)]
-            values = [row["v"] for row in own if row["v"] is not None]
             bounds = {"window_start": start, "window_end": start + size_ms * MS}
-            result = {"v": sum(values) if values else None, "n": len(others), "c": " ".join(texts)}
-            found.append({**bounds, "k": k, **result})
+            found.append({**bounds, "k": k, **compared_rows(own, others)})
         return found
 
     def add(left: Stream, right: Stream) -> Stream:
@@ -124,6 +121,42 @@ def compared(size_ms: int, slide_ms: int) -> Join:
     return Join(add, apply)
 
 
+def in_sessions(gap_ms: int) -> Join:
+    gap_us = gap_ms * MS
+
+    def apply(left: Sequence[Row], right: Sequence[Row]) -> list[Row]:
+        keys: dict[Any, list[tuple[int, int, Row]]] = {}
+        for side, rows in enumerate((left, right)):
+            for row in rows:
+                keys.setdefault(row["k"], []).append((row["t"], side, row))
+        found = []
+        for k, events in keys.items():
+            sessions: list[list[tuple[int, int, Row]]] = []
+            for event in sorted(events, key=lambda event: event[0]):
+                if sessions and event[0] <= sessions[-1][-1][0] + gap_us:
+                    sessions[-1].append(event)
+                else:
+                    sessions.append([event])
+            for session in sessions:
+                own, others = ([row for _, side, row in session if side == wanted] for wanted in (0, 1))
+                result = compared_rows(own, others)
+                bounds = {"window_start": session[0][0], "window_end": session[-1][0] + gap_us}
+                found.append({**bounds, "k": k, **result})
+        return found
+
+    def add(left: Stream, right: Stream) -> Stream:
+        return left.co_group(right, on="k", function=Compared, output=GROUPED, session=f"{gap_ms}ms")
+
+    return Join(add, apply)
+
+
+def compared_rows(own: Sequence[Row], others: Sequence[Row]) -> Row:
+    """Return what Compared returns for the rows of both sides."""
+    texts = [f"{row['t']}:{row['v']}" for rows in (own, others) for row in sorted(rows, key=by_time_and_row)]
+    values = [row["v"] for row in own if row["v"] is not None]
+    return {"v": sum(values) if values else None, "n": len(others), "c": " ".join(texts)}
+
+
 def by_time_and_row(row: Row) -> tuple[object, ...]:
     return row["t"], row["v"] is not None, row["v"] or 0
 
@@ -131,7 +164,10 @@ def by_time_and_row(row: Row) -> tuple[object, ...]:
 @given(
     case=cases(),
     mode=some_mode,
-    join=st.sampled_from([(5, 5), (20, 20), (20, 5), (30, 7)]).map(lambda sizes: compared(*sizes)),
+    join=st.one_of(
+        st.sampled_from([(5, 5), (20, 20), (20, 5), (30, 7)]).map(lambda sizes: compared(*sizes)),
+        st.sampled_from([1, 2, 5, 12]).map(in_sessions),
+    ),
     inputs=st.tuples(st.integers(0, 2), st.integers(0, 2)),
     strikes=struck,
 )
@@ -153,8 +189,9 @@ CHAIN = Graph(
         Node(near(5), (2, 2), "near"),
         Node(compared(20, 20), (3, 1), "groups"),
         Node(final(is_keyed=True), (4,)),
+        Node(in_sessions(4), (2, 1), "sessions"),
     ),
-    (2, 3, 4, 5),
+    (2, 3, 4, 5, 6),
     source_of=by_value,
 )
 

@@ -149,6 +149,28 @@ def test_the_state_is_read_by_name() -> None:
     assert list(views)[:2] == ["values", "seen"]
 
 
+def test_a_session_of_a_co_group_is_of_the_rows_of_both_inputs() -> None:
+    made = grouped(session="4m", tumbling=None)
+    first = {
+        "orders": rows("amount", ("a", 1, 1), ("a", 2, 8)),
+        "customers": rows("age", ("a", 7, 4), ("a", 8, 13)),
+    }
+    late = {"orders": rows("amount", ("a", 3, 2)), "customers": rows("age", ("a", 9, 16))}
+    found = run_graph(made, first, live=[late])
+    minutes = [
+        ((row["window_start"] - START) // timedelta(minutes=1), (row["window_end"] - START) // timedelta(minutes=1))
+        for row in found.table("o")
+    ]
+    assert minutes == [(1, 12)]
+    assert [(row["amounts"], row["ages"]) for row in found.table("o")] == [([1, 2], [7])]
+    plan, text = plan_of(made)
+    assert "windows     sessions of both sides, gap 4m; given when the watermark is past their end" in text
+    assert "rows of both sides whose session has not ended, and the bounds of these sessions" in text
+    (stage,) = plan.stages
+    assert stage.fingerprint["window"] == {"kind": "session", "gap-ms": 240_000}
+    assert list(views_of(stage.state_schema(), Moment(None, 0))) == ["waiting-left", "waiting-right"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -317,6 +339,8 @@ def test_explain_fingerprint_and_state_of_a_co_group() -> None:
         ({"output": "K string"}, r"output: the step adds the bounds of the window and the key .* column=K$"),
         ({"output": "window_end timestamp"}, r"output: the step adds the bounds of the window and the key"),
         ({"function": Order}, r"this is no co-group function\. Name a class that derives from .*CoGroupFunction"),
+        ({"session": "10m"}, r"^Stream\.co_group: a window is of one kind\. .* found=tumbling, session"),
+        ({"session": "10m", "tumbling": None, "slide": "1m"}, r"^Stream\.co_group: slide is not a known"),
         ({"tumbling": None}, r"^Stream\.co_group: a window is of one kind"),
         ({"tumbling": "0s"}, r"^Stream\.co_group: tumbling must be more than 0"),
         ({"wrong": 1}, r"unexpected keyword argument"),
@@ -330,13 +354,13 @@ def test_what_does_not_fit_a_co_group_is_refused(arguments: dict[str, Any], mess
 @pytest.mark.parametrize(
     ("window", "begin"),
     [
-        ({"session": "10m"}, "steps[0].co-group.window.session is not a known key."),
+        ({"global": {"count": 3}}, "steps[0].co-group.window.global is not a known key."),
         ({"tumbling": "1h", "time": "processing"}, "steps[0].co-group.window.time is not a known key."),
         ({"tumbling": "1h", "sliding": {"size": "2h", "slide": "1h"}}, "steps[0].co-group.window names several kinds"),
         (None, "steps[0].co-group.window is missing"),
     ],
 )
-def test_windows_that_depend_on_records_or_the_clock_are_refused(window: Any, begin: str) -> None:
+def test_windows_that_do_not_end_with_event_time_are_refused(window: Any, begin: str) -> None:
     given = document()
     given["steps"] = [{"co-group": given["steps"][0]["co-process"] | {"window": window}}]
     assert any(message.startswith(begin) for message in messages(JobSpec, given)), messages(JobSpec, given)

@@ -9,7 +9,13 @@ import pytest
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeyGroupRange, KeySchema
-from mixedmode.operators.co_group import CoGroupContext, CoGroupFunction, CoGroupOperator, CoGroupReference
+from mixedmode.operators.co_group import (
+    CoGroupContext,
+    CoGroupFunction,
+    CoGroupOperator,
+    CoGroupReference,
+    SessionCoGroupOperator,
+)
 from mixedmode.operators.interface import Batch, SubtaskContext
 from mixedmode.operators.join import JoinLayout
 from mixedmode.operators.process import OnError
@@ -39,9 +45,18 @@ class Numbers(CoGroupFunction):
         return {"seen": f"{context.window_start}-{context.window_end} {' '.join(values)}"}
 
 
-def operator_of(windows: TimeWindows) -> CoGroupOperator:
+def common() -> dict[str, Any]:
     function = CoGroupReference.parse(f"{__name__}:Numbers")
-    return CoGroupOperator(LAYOUT, "groups", windows, (1, 1), function, (pa.field("seen", pa.string()),))
+    fields = (pa.field("seen", pa.string()),)
+    own = {"function": function, "function_fields": fields}
+    return {"layout": LAYOUT, "operator_id": "groups", "time_columns": (1, 1), **own}
+
+
+def operator_of(windows: TimeWindows | int) -> CoGroupOperator | SessionCoGroupOperator:
+    """Return the operator of windows of fixed bounds, or of sessions with this gap."""
+    if isinstance(windows, int):
+        return SessionCoGroupOperator(**common(), gap_us=windows)
+    return CoGroupOperator(**common(), windows=windows)
 
 
 class Picky(Numbers):
@@ -54,7 +69,7 @@ class Picky(Numbers):
             raise ValueError(msg)
 
 
-def harness_of(windows: TimeWindows, **settings: Any) -> OperatorHarness:
+def harness_of(windows: TimeWindows | int, **settings: Any) -> OperatorHarness:
     arguments = ["l", "lt", "r", "rt"]
     return OperatorHarness(
         operator_of(windows), key_by="k", schema=SCHEMA, arguments=arguments, event_time="t", **settings
@@ -101,9 +116,43 @@ def test_a_null_key_has_groups_too_and_rows_are_ordered_by_time_then_by_value() 
     assert seen(harness) == [("a", "0-10 1"), (None, "0-10 9 4 5")]
 
 
+def test_a_session_merges_over_both_sides_and_over_epochs() -> None:
+    harness = harness_of(10)
+    harness.feed([left(1, 0), right(2, 21)], watermark=9)
+    harness.feed([right(3, 11), left(4, 40)], watermark=31)  # 11 touches [0, 10) not; 21 is the end of [11, 21)
+    assert seen(harness) == [("a", "0-10 1")]
+    harness.feed([left(5, 31), left(5, 31)], watermark=31)  # at the end of [11, 31), and near [40, 50)
+    assert seen(harness) == []
+    harness.feed([], watermark=50)
+    assert seen(harness) == []
+    harness.feed([], watermark=51)
+    assert seen(harness) == [("a", "11-50 5 5 4 3 2")]
+    assert harness.state_entries == 0
+
+
+def test_a_session_fires_when_the_watermark_is_beyond_its_end_and_a_row_alone_behind_it_is_late() -> None:
+    harness = harness_of(10)
+    harness.feed([left(1, 5), right(9, 5, "b")], watermark=15)
+    assert seen(harness) == []
+    harness.feed([left(2, 5), right(3, 6)], watermark=16)  # [5, 15) is over at 15
+    assert harness.records_late == 1
+    assert seen(harness) == [("b", "5-15 9")]
+    harness.end()
+    assert seen(harness) == [("a", "5-16 1 3")]
+
+
+def test_equal_rows_of_a_session_in_several_epochs_are_all_there() -> None:
+    harness = harness_of(10)
+    for _ in range(3):
+        harness.feed([left(1, 5, None), right(1, 5, None), right(1, 5, None)], watermark=5)
+    harness.end()
+    assert seen(harness) == [(None, f"5-15 {' '.join(['1'] * 9)}")]
+
+
+@pytest.mark.parametrize("windows", [Sliding(40, 20), 12])
 @pytest.mark.parametrize("epochs", [120, pytest.param(1000, marks=pytest.mark.soak)])
-def test_the_state_does_not_grow_over_many_epochs(epochs: int) -> None:
-    harness = harness_of(Sliding(40, 20), max_parallelism=2)  # few key groups, so that an epoch is quick
+def test_the_state_does_not_grow_over_many_epochs(epochs: int, windows: TimeWindows | int) -> None:
+    harness = harness_of(windows, max_parallelism=2)  # few key groups, so that an epoch is quick
     sizes = []
     for epoch in range(epochs):
         t = 10 * epoch
@@ -113,9 +162,9 @@ def test_the_state_does_not_grow_over_many_epochs(epochs: int) -> None:
     assert max(sizes[60:]) == max(sizes[20:60])
 
 
-def picky(on_error: OnError) -> OperatorHarness:
+def picky(on_error: OnError, windows: TimeWindows | int = Tumbling(10)) -> OperatorHarness:  # noqa: B008 - frozen
     function = CoGroupReference.parse(f"{__name__}:Picky")
-    operator = replace(operator_of(Tumbling(10)), function=function, on_error=on_error)
+    operator = replace(operator_of(windows), function=function, on_error=on_error)
     arguments = ["l", "lt", "r", "rt"]
     harness = OperatorHarness(operator, key_by="k", schema=SCHEMA, arguments=arguments, event_time="t")
     harness.feed([left(13, 7), right(5, 3), left(2, 8), left(1, 1, "b"), left(4, 12)])
@@ -130,6 +179,9 @@ def test_the_rows_of_a_group_that_failed_are_dead_letters_or_are_counted() -> No
     assert [(row["key"], row["time"].microsecond) for row in letters] == [('"a"', 7), ('"a"', 8), ('"a"', 3)]
     assert '"l": 13' in letters[0]["record"]
     assert "thirteen" in letters[2]["error"]
+    harness = picky("skip", 3)  # sessions from 1, from 3, from 7 with the one of 8, and from 12
+    assert seen(harness) == [("a", "12-15 4"), ("a", "3-6 5"), ("b", "1-4 1")]
+    assert harness.records_skipped == 2
     harness = picky("skip")
     assert seen(harness) == [("a", "10-20 4"), ("b", "0-10 1")]
     assert harness.records_skipped == 3
@@ -162,7 +214,7 @@ def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None
     assert stored is not None
     again = operator_from(stored)
     assert isinstance(again, CoGroupOperator)
-    assert (again.states, again.layout, again.windows) == (operator.states, LAYOUT, operator.windows)
+    assert (again.states, again.layout, again.windows) == (operator.states, LAYOUT, Sliding(10, 5))
     views = views_of({"operator": stored, "states": [dict(one.as_json()) for one in operator.states]}, Moment(None, 0))
     found = []
     for side, view in enumerate(views.values()):
@@ -171,3 +223,34 @@ def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None
         times_of = [rows.column(name).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")]
         found.append(list(zip(*times_of, rows.column("k").to_pylist(), rows.column(3).to_pylist(), strict=True)))
     assert found == [[(0, 10, "a", 1)] * 2 + [(5, 15, "a", 1)] * 2, [(0, 10, None, 2), (5, 15, None, 2)]]
+
+
+def test_the_waiting_rows_of_sessions_can_be_read() -> None:
+    operator = operator_of(10)
+    times = pa.array([7, 7, 8], pa.timestamp("us", "UTC"))
+    batch = Batch(
+        keys=[pa.array(["a", "a", None])],
+        arguments=[pa.array([1, 1, None]), times, pa.array([None, None, 2]), times],
+        times_us=np.array([7, 7, 8]),
+        weights=None,
+        sides=np.array([0, 0, 1], np.uint8),
+    )
+    state = MemoryState()
+    with state.epoch() as backend:
+        table = sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=1).table)
+        time = EpochTime(MIN_TIME_US, 0, 0, None, is_backlog=False, was_backlog=None)
+        assert list(operator.process(iter([table]), SubtaskContext(backend, time, KeyGroupRange(0, 1)))) == []
+    stored = described(operator)
+    assert stored is not None
+    again = operator_from(stored)
+    assert isinstance(again, SessionCoGroupOperator)
+    assert (again.states, again.layout, again.gap_us) == (operator.states, LAYOUT, 10)
+    views = views_of({"operator": stored, "states": [dict(one.as_json()) for one in operator.states]}, Moment(None, 0))
+    found = []
+    for side, view in enumerate(views.values()):
+        own = [(key, value) for key, value in state.entries.items() if key[2] == side]
+        rows = view.part.decode(StateRange([key for key, _ in own], [value for _, value in own]))
+        found.append(
+            list(zip(rows.column("k").to_pylist(), rows.column("l" if side == 0 else "r").to_pylist(), strict=True))
+        )
+    assert found == [[("a", 1)] * 2, [(None, 2)]]
