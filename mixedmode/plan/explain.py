@@ -6,6 +6,7 @@ from mixedmode.config import JobSpec, ModePolicy, SinkSpec, SourceSpec, format_d
 from mixedmode.keys import group_range
 from mixedmode.plan.dimensions import joining_texts
 from mixedmode.plan.drawing import as_tree
+from mixedmode.plan.explain_order import order_lines
 from mixedmode.plan.explain_steps import (
     combined,
     emitted_text,
@@ -50,6 +51,8 @@ def explain_plan(spec: JobSpec, plan: JobPlan, *, cores: int) -> str:
         lines += _output(name, sink, plan, is_chain=is_chain)
     for name, sink in plan.side_sinks.items():
         lines += [f"sink {name}: {sink.place}", f"  rows        {side_rows(plan.stages, name)}; each with _epoch"]
+    if not is_chain:
+        lines += order_lines(plan)
     lines += ["committed", *_commits(policy, plan)]
     return "\n".join(lines)
 

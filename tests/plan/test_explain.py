@@ -3,6 +3,7 @@ built here from the step and the columns that Spark would find (tests/cli/test_c
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,12 +15,14 @@ from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.keys import KeySchema
 from mixedmode.operators.process import FunctionReference, ProcessOperator
 from mixedmode.plan.explain import explain_plan
+from mixedmode.plan.explain_order import order_lines
 from mixedmode.plan.job_plan import JobPlan, ResultPlan, SourceRows
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
 from mixedmode.plan.reads import Reads, SqlText
 from mixedmode.plan.side_outputs import DEAD_LETTER, LATE
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.process import Context, KeyedProcessFunction, ListState, MapState, Record, ReducingState, Ttl, ValueState
+from mixedmode.testing.local_plan import local_plan
 from mixedmode.time import Strategy
 
 READS = Reads(("clicks",), sources=("clicks",), upstream=frozenset({"clicks"}))
@@ -272,3 +275,36 @@ def test_what_the_autoscaler_may_choose_is_told() -> None:
 
 def key_groups(steps: Job) -> list[str]:
     return [line for line in explained(steps) if line.startswith(("  key groups", " " * 14))]
+
+
+MEASURED = (
+    "  event times how far the sources have come is measured by tasks of their own; the steps begin when that is known"
+)
+
+
+def test_the_order_of_a_graph_says_what_runs_at_the_same_time() -> None:
+    schema = {"schema": "k string, v bigint, at timestamp"}
+    given = job(parallelism=2, source=schema)
+    clicks = given.source("clicks")
+    hourly = clicks.key_by("k", name="hourly").window(tumbling="1h").aggregate(n="count(*)")
+    totals = clicks.key_by("k", name="totals").aggregate(n="count(*)")
+    best = hourly.key_by("window_end", name="best").aggregate(most="max(n)")
+    both = hourly.join(totals, on="k", name="both", select=["left.k", "left.window_end", "right.n"])
+    outputs = {"best": best, "both": both}
+    for name, stream in outputs.items():
+        key = ["k", "window_end"] if name == "both" else None
+        given = given.output(name, stream, Sink.parquet(f"/{name}"), key=key)
+    plan = local_plan(given.spec, given.where)
+    lines = explain_plan(given.spec, plan, cores=2).splitlines()
+    assert "  begins      at once: hourly and totals, at the same time" in lines[: lines.index("committed")]
+    raw = ResultPlan(READS, FIELDS, ())
+    assert list(order_lines(replace(plan, results={**plan.results, "raw": raw}))) == [
+        "order in an epoch",
+        MEASURED,
+        "  begins      at once: hourly, totals and output raw, at the same time",
+        "  begins      when hourly has ended: best",
+        "  begins      when hourly and totals have ended: both",
+        "  begins      when both has ended: upsert-both",
+    ]
+    chain = job(source=schema).key_by("k").aggregate(n="count(*)").write(Sink.parquet("/out"))
+    assert "order in an epoch" not in explain_plan(chain.spec, local_plan(chain.spec, chain.where), cores=2)
