@@ -64,7 +64,7 @@ def kinds_with(role: Role) -> Kinds:
                 found[name] = kind.sink
             case "side output":
                 found[name] = kind.side_output
-            case "source":
+            case "source" if kind.source is not None and not kind.source.is_dimension_only:
                 found[name] = kind.source
             case "history" | "live" if kind.source is not None and role in kind.source.may_be:
                 found[name] = kind.source

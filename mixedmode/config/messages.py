@@ -116,6 +116,8 @@ def _no_format(detail: ErrorDetails, kinds: Kinds) -> str:
     why = ""
     if kinds == kinds_with("dimension") and any(found in formats_of(kind) for kind in kinds_with("source").values()):
         why = " A dimension is read at a version of its table, and this format has none."
+    if kinds == kinds_with("source") and any(found in formats_of(one) for one in kinds_with("dimension").values()):
+        why = " A table of it can only be a dimension, which sql joins (docs/dimensions.md)."
     return f" cannot be {found}.{why}{did_you_mean(found, known)} Known values: {', '.join(known)}."
 
 

@@ -56,11 +56,12 @@ class SourceSpec(InOrder):
 
     may_be: the sides that it may be of a source with a history and a live continuation.
     dimension_settings: the fields that it may have as a dimension, but `format`; empty if it can be none, because its
-    records have no versions.
+    records have no versions. is_dimension_only: a job cannot read it as a source.
     """
 
     may_be: ClassVar[frozenset[str]] = frozenset({"history", "live"})
     dimension_settings: ClassVar[frozenset[str]] = frozenset()
+    is_dimension_only: ClassVar[bool] = False
 
     event_time: Text | None = Field(default=None, description="the column that says when a record happened")
     watermark: WatermarkSpec = Field(default=WatermarkSpec(), description="how event time moves; needs event-time")

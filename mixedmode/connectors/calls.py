@@ -59,7 +59,7 @@ class SourceArguments(TypedDict, total=False):
 
 def source_of(file_format: str, arguments: Mapping[str, Any], *, call: str) -> SourceSpec:
     """Return a source of any installed kind, by its format. Raises InvalidJobError with everything that is wrong."""
-    kind = _kind_with("source", file_format, call=call)
+    kind = _kind_with("source", file_format, call=call, or_as="dimension")
     assert kind.source is not None, kind
     return checked(kind.source, kind, {"format": file_format}, arguments, call=call)
 
@@ -144,9 +144,10 @@ def _path(argument: str | Path, paths: Mapping[str, Path]) -> Path:
     return argument if isinstance(argument, tuple) else paths.get(argument, (argument.replace("_", "-"),))
 
 
-def _kind_with(role: Role, file_format: str, *, call: str) -> ConnectorKind:
-    """Return the kind that has a format in this role. Raises InvalidJobError if none has."""
-    owners = {known: name for name, section in kinds_with(role).items() for known in formats_of(section)}
+def _kind_with(role: Role, file_format: str, *, call: str, or_as: Role | None = None) -> ConnectorKind:
+    """Return the kind that has a format in this role, or in the other. Raises InvalidJobError if none has."""
+    kinds = {**kinds_with(role), **({} if or_as is None else kinds_with(or_as))}
+    owners = {known: name for name, section in kinds.items() for known in formats_of(section)}
     if file_format in owners:
         return connector_kinds()[owners[file_format]]
     msg = (

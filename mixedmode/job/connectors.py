@@ -15,14 +15,14 @@ from mixedmode.connectors.files.calls import FileSideOutputs, FileSinks, FileSou
 from mixedmode.connectors.history.calls import HistorySources
 from mixedmode.connectors.kafka.calls import KafkaSideOutputs, KafkaSinks, KafkaSources
 from mixedmode.connectors.lakehouse.calls import LakehouseSideOutputs, LakehouseSinks, LakehouseSources
-from mixedmode.connectors.postgres.calls import PostgresSideOutputs, PostgresSinks
+from mixedmode.connectors.postgres.calls import PostgresSideOutputs, PostgresSinks, PostgresSources
 from mixedmode.connectors.sqlite.calls import SqliteSideOutputs, SqliteSinks
 
 __all__ = ["SideOutput", "Sink", "Source"]
 
 
-class Source(FileSources, LakehouseSources, KafkaSources, CustomSources, HistorySources):
-    """The sources of a job. Each call returns a SourceSpec to name in `Job(sources={...})`.
+class Source(FileSources, LakehouseSources, KafkaSources, CustomSources, HistorySources, PostgresSources):
+    """The sources of a job. Each call returns a SourceSpec to name in `Job(sources={...})`, or for `Job.dimension`.
 
     mixedmode.connectors.calls.SourceArguments lists the arguments that all sources have in common.
     Raises InvalidJobError with everything that is wrong.

@@ -90,7 +90,7 @@ def test_what_has_no_versions_is_no_dimension() -> None:
     kafka = {"format": "kafka", "topics": "customers", "bootstrap-servers": "here:9092"}
     expected = (
         "dimensions.c.format cannot be kafka. A dimension is read at a version of its table, and this format has none. "
-        "Known values: csv, delta, iceberg, json, parquet."
+        "Known values: csv, delta, iceberg, json, parquet, postgres."
     )
     assert refusal({"c": kafka}) == expected
     assert refusal({"c": {"format": "parkuet", "path": "/c"}}).startswith(

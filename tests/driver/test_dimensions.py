@@ -19,6 +19,7 @@ from mixedmode.job import Job, Sink, Source
 from tests.checkpoint.folders import damage
 from tests.faults.in_process import dies_at
 from tests.harness import SPARK, Feed, manifests, output_changes, output_rows, run, write_json, write_text
+from tests.services.fixtures import Database
 
 pytestmark = pytest.mark.spark
 
@@ -234,3 +235,29 @@ def test_a_dimension_that_cannot_be_opened_is_one_message(spark: SparkSession, t
         analyse(spark, job.spec, job.where)
     assert str(caught.value).startswith("dimensions.customers: there is no such file or directory.")
     assert "\n" not in str(caught.value)
+
+
+def test_a_table_of_postgresql_is_read_once_in_each_epoch(
+    spark: SparkSession, tmp_path: Path, database: Database
+) -> None:
+    """Two stages of an epoch see the same rows, and a later epoch sees the rows of then."""
+    import psycopg
+
+    def put(regions: Mapping[str, str]) -> Path:
+        with psycopg.connect(database.url, autocommit=True) as connection:
+            connection.execute(b"CREATE TABLE IF NOT EXISTS customers (name text, region text, since timestamptz)")
+            connection.execute(b"TRUNCATE customers")
+            for row in regions.items():
+                connection.execute("INSERT INTO customers VALUES (%s, %s)", row)
+        return write_orders(tmp_path, len(list((tmp_path / "orders").glob("*"))))
+
+    put({"c0": "a", "c1": "a"})
+    table = Source.postgres(database.url, "customers", columns=["name", "region"], replay="latest")
+    job = shop(tmp_path, "mixed", customers=table).sql(ENRICHED, name="enriched").write(Sink.parquet(tmp_path / "out"))
+    run(job, spark, until=Until.DRAINED, feed=[partial(put, {"c1": "b", "c2": "b"})])
+    assert [set(epoch.values()) for epoch in regions_of(tmp_path)] == [{"a", None}, {"b", None}]
+    named = [
+        manifest.dimensions["customers"] for manifest in manifests(tmp_path / "checkpoints") if manifest.records_in
+    ]
+    assert [name.partition(",")[0] for name in named] == ["2 rows", "2 rows"]
+    assert named[0] != named[1]

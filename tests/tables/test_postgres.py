@@ -108,7 +108,7 @@ def test_a_password_is_never_told(postgres_place: Place, monkeypatch: pytest.Mon
 def test_a_url_that_cannot_be_read_does_not_show_its_password() -> None:
     table = PostgresTable("postgresql://app:a%secret@host:99/shop", "public", "totals", "place")
     with (
-        pytest.raises(InvalidJobError, match="PostgreSQL cannot read the url of this output") as caught,
+        pytest.raises(InvalidJobError, match="PostgreSQL cannot read this url") as caught,
         table.transaction(),
     ):
         pass

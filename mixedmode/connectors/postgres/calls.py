@@ -1,11 +1,12 @@
-"""Tables in PostgreSQL databases as sinks, in Python."""
+"""Tables in PostgreSQL databases as sinks and dimensions, in Python."""
 
-from typing import TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Literal, TypedDict, Unpack
 
 from mixedmode.config.sinks import SideOutputSpec
 from mixedmode.connectors.calls import checked, checked_side_output
 from mixedmode.connectors.postgres.kind import KIND
-from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec, PostgresTableSpec
 
 
 class PostgresSinkArguments(TypedDict, total=False):
@@ -18,6 +19,30 @@ class PostgresSinkArguments(TypedDict, total=False):
 
     table_schema: str
     create: bool
+
+
+class PostgresTableArguments(TypedDict, total=False):
+    """Arguments of PostgreSQL tables as dimensions. docs/dimensions.md is the guide.
+
+    table_schema: the database schema that holds the table.
+    columns: the columns to read; by default all.
+    replay: `latest`, which is required, as PostgreSQL keeps no older rows: an epoch that is repeated, and a replay,
+        read the rows that the table has then.
+    """
+
+    table_schema: str
+    columns: str | Sequence[str]
+    replay: Literal["latest"]
+
+
+class PostgresSources:
+    """The methods of `Source` for PostgreSQL."""
+
+    @staticmethod
+    def postgres(url: str, table: str, **settings: Unpack[PostgresTableArguments]) -> PostgresTableSpec:
+        """Return a table for `Job.dimension`. It cannot be a source of records. See PostgresSinks for url and table."""
+        given = {"format": "postgres", "url": url, "table": table}
+        return checked(PostgresTableSpec, KIND, given, settings, call="Source.postgres", takes=PostgresTableArguments)
 
 
 class PostgresSinks:

@@ -5,7 +5,7 @@ import re
 from pyspark.sql import SparkSession
 
 from mixedmode.connectors.postgres.sink import postgres_table
-from mixedmode.connectors.postgres.spec import PostgresSinkSpec
+from mixedmode.connectors.postgres.spec import PostgresSinkSpec, PostgresTableSpec
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
 from mixedmode.sinks.tables.database import Database, LostConnectionError
@@ -17,9 +17,10 @@ _REFUSED_LOGIN = re.compile(
 )
 
 
-def check_database(_session: SparkSession, sink: PostgresSinkSpec) -> None:
-    """Raise as `ask_database` does, for the database of a sink."""
-    ask_database(postgres_table(sink))
+def check_database(_session: SparkSession, section: PostgresSinkSpec | PostgresTableSpec) -> None:
+    """Raise as `ask_database` does, for the database of a sink. A dimension has been asked for its columns already."""
+    if isinstance(section, PostgresSinkSpec):
+        ask_database(postgres_table(section))
 
 
 def ask_database(database: Database) -> None:
@@ -28,15 +29,19 @@ def ask_database(database: Database) -> None:
         with database.transaction():
             pass
     except LostConnectionError as error:
-        cause = hidden(str(error))
-        if _REFUSED_LOGIN.search(cause):
-            msg = (
-                "the database refuses this login. Correct user, password or database in `url`. "
-                f"cause={cause}, table={database.place}"
-            )
-            raise InvalidJobError(msg) from error
+        raise not_reached(hidden(str(error)), database.place) from error
+
+
+def not_reached(cause: str, place: str) -> InvalidJobError | RetryableError:
+    """Return the error for a server that refuses the login, or that does not answer."""
+    if _REFUSED_LOGIN.search(cause):
         msg = (
-            "the database cannot be reached. See that it runs, and that host and port in `url` are right; then start "
-            f"again. cause={cause}, table={database.place}"
+            "the database refuses this login. Correct user, password or database in `url`. "
+            f"cause={cause}, table={place}"
         )
-        raise RetryableError(msg) from error
+        return InvalidJobError(msg)
+    msg = (
+        "the database cannot be reached. See that it runs, and that host and port in `url` are right; then start "
+        f"again. cause={cause}, table={place}"
+    )
+    return RetryableError(msg)

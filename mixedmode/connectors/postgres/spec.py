@@ -1,4 +1,4 @@
-"""Settings of sinks that keep a table up to date in a PostgreSQL database."""
+"""Settings of tables in PostgreSQL databases: sinks that keep one up to date, and dimensions."""
 
 import re
 from collections.abc import Iterator
@@ -8,10 +8,12 @@ from pydantic import Field
 from typing_extensions import override
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Flag, Text
+from mixedmode.config.fields import Columns, Flag, Text
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.sources import SourceSpec
 
 _ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
+_URL = "postgresql://user:${env:NAME}@host:5432/database, with any option of libpq behind ?"
 _SCHEMES = ("postgresql://", "postgres://")
 _CREATE = (
     "true: the table, its primary key and the bookkeeping table `_mixedmode` are created where they are missing; "
@@ -23,7 +25,7 @@ class PostgresSinkSpec(SinkSpec):
     """A sink that writes a table in a PostgreSQL database."""
 
     format: Literal["postgres"] = Field(description="postgres")
-    url: Text = Field(description="postgresql://user:${env:NAME}@host:5432/database, with any option of libpq behind ?")
+    url: Text = Field(description=_URL)
     table: Text = Field(description="the table, which is this output's alone")
     table_schema: Text = Field(default="public", description="the schema of the database in which the table is")
     create: Flag = Field(default=True, description=_CREATE)
@@ -39,14 +41,57 @@ class PostgresSinkSpec(SinkSpec):
         return self.model_copy(update={"table": f"{self.table}{suffix}"})
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
-        if _ONLY_A_VARIABLE.fullmatch(self.url):
-            return
-        if not self.url.startswith(_SCHEMES):
-            # the value is not shown: whatever it is, it may hold a password
-            yield ("url",), " is not one of PostgreSQL's. Write postgresql://user:${env:NAME}@host:5432/database."
-        elif _server_of(self.url).endswith("/"):
-            text = " names no database. Put it behind the host: postgresql://user:${env:NAME}@host:5432/database."
-            yield ("url",), text
+        yield from _url_findings(self.url)
+
+
+class PostgresTableSpec(SourceSpec):
+    """A table of a PostgreSQL database that sql joins as a dimension. It is no source of records."""
+
+    may_be = frozenset()
+    dimension_settings = frozenset({"url", "table", "table_schema", "columns", "replay"})
+    is_dimension_only = True
+
+    format: Literal["postgres"] = Field(description="postgres")
+    url: Text = Field(description=_URL)
+    table: Text = Field(description="the table or view")
+    table_schema: Text = Field(default="public", description="the schema of the database in which the table is")
+    columns: Columns = Field(default=(), description="the columns to read; not given: all of the table")
+    replay: Literal["latest"] | None = Field(
+        default=None,
+        description="latest: an epoch that is repeated, and a replay, read the rows that the table has then",
+    )
+
+    @property
+    @override
+    def place(self) -> str:
+        return f"postgres {_server_of(self.url)} {self.table_schema}.{self.table}"
+
+    @override
+    def dimension_findings(self) -> Iterator[tuple[Path, str]]:
+        if self.replay is None:
+            text = (
+                " is missing. PostgreSQL keeps no older rows of a table: each epoch reads the rows that the table has "
+                "when the epoch begins, and an epoch that is repeated, or a replay of the input, cannot read them "
+                "again; it is joined with other rows if the table has changed. Write replay: latest if that will do. "
+                "If not, keep the table in Delta Lake or Iceberg, or read its changes as a source with event time and "
+                "join as-of."
+            )
+            yield ("replay",), text
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from _url_findings(self.url)
+        yield from super()._findings()
+
+
+def _url_findings(url: str) -> Iterator[tuple[Path, str]]:
+    if _ONLY_A_VARIABLE.fullmatch(url):
+        return
+    if not url.startswith(_SCHEMES):
+        # the value is not shown: whatever it is, it may hold a password
+        yield ("url",), " is not one of PostgreSQL's. Write postgresql://user:${env:NAME}@host:5432/database."
+    elif _server_of(url).endswith("/"):
+        text = " names no database. Put it behind the host: postgresql://user:${env:NAME}@host:5432/database."
+        yield ("url",), text
 
 
 def _server_of(url: str) -> str:

@@ -8,24 +8,22 @@ Every transaction has its own connection, so no connection is open, or was close
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote
 
 import psycopg
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import errors, sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.postgres.catalog import check_names, columns_of, differences, has_unique_key, types_of
+from mixedmode.connectors.postgres.connection import Login, connected
 from mixedmode.connectors.postgres.types import created_as, csv_bytes
 from mixedmode.errors import InvalidJobError
-from mixedmode.secrets import hidden, resolve
+from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import (
     DELETE,
@@ -42,9 +40,6 @@ from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
 
 __all__ = ["PostgresTable"]
 
-_REFERENCE = re.compile(r"\$\{env:[^}]*\}")
-#: defaults that the URL may override: they detect a dead server even if no packet reports it
-_DEFAULTS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "application_name": "mixedmode"}
 _LOCK_TIMEOUT = "30s"  # a suspended driver may hold the lock on the ledger's row
 _ROWS_SENT = 4_096
 _ROWS, _KEYS = "_mixedmode_rows", "_mixedmode_keys"
@@ -74,13 +69,8 @@ class PostgresTable(Database):
     @contextmanager
     @override
     def transaction(self, *, creates: bool = False) -> Iterator["PostgresTransaction"]:
-        conninfo, password = _resolved(self._url, self.place)
-        # also closes the connection if the commit fails; psycopg's own block would leave it open
-        with (
-            self._explained(password),
-            closing(psycopg.connect(conninfo, prepare_threshold=None)) as connection,
-            connection,
-        ):
+        login = Login(self._url, where=f"sink {self.place}", place=self.place)
+        with self._explained(login), connected(login) as connection:
             connection.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
             if creates:  # without the lock, two concurrent starts would both find no table, and one would fail
                 connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"{LEDGER} {self._schema}"])
@@ -91,23 +81,18 @@ class PostgresTable(Database):
         return True
 
     @contextmanager
-    def _explained(self, password: str | None) -> Iterator[None]:
+    def _explained(self, login: Login) -> Iterator[None]:
         """Convert psycopg's errors to our kinds of error."""
-
-        def told(error: psycopg.Error) -> str:
-            text = hidden(" ".join(str(error).split()))
-            return text.replace(password, "***") if password else text
-
         try:
             yield
         except (psycopg.IntegrityError, psycopg.DataError, errors.RaiseException) as error:
             raise _refused(error) from error  # at the commit
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise LostConnectionError(told(error)) from error
+            raise LostConnectionError(login.told(error)) from error
         except psycopg.Error as error:
             msg = (
                 "the database refuses what the job has to do there. Give the user of the job what it lacks, or change "
-                f"the output's settings. cause={told(error)}, table={self.place}"
+                f"the output's settings. cause={login.told(error)}, table={self.place}"
             )
             raise InvalidJobError(msg) from error
 
@@ -316,21 +301,3 @@ def _refused(error: psycopg.Error) -> RefusedError:
     if diag.message_detail and not diag.message_detail.startswith("Failing row"):  # our message shows the row itself
         why += f" ({hidden(diag.message_detail.rstrip('.'))})"
     return RefusedError(why, constraint=diag.constraint_name, column=diag.column_name)
-
-
-def _resolved(url: str, place: str) -> tuple[str, str | None]:
-    """Return the URL for psycopg, and the password in it. A variable in the URL may hold any character."""
-    where = f"sink {place}"
-    if _REFERENCE.fullmatch(url):
-        text = resolve(url, where=where)
-    else:
-        text = _REFERENCE.sub(lambda found: quote(resolve(found[0], where=where), safe=""), url)
-    try:
-        given = {name: str(value) for name, value in conninfo_to_dict(text).items()}
-    except psycopg.Error:
-        msg = (
-            "PostgreSQL cannot read the url of this output. Write postgresql://user:${env:NAME}@host:5432/database; "
-            f"characters of a password that are written there themselves are escaped as %XX. table={place}"
-        )
-        raise InvalidJobError(msg) from None  # the original text would show a part of the password
-    return make_conninfo("", **{**_DEFAULTS, **given, "client_encoding": "UTF8"}), given.get("password")

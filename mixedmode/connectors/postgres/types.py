@@ -33,9 +33,9 @@ import pyarrow.csv
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.text import as_text, is_nested
 
-__all__ = ["ActualType", "created_as", "csv_bytes", "holds"]
+__all__ = ["TEXTS", "ActualType", "created_as", "csv_bytes", "holds"]
 
-_TEXTS = ("text", "varchar", "bpchar", "citext", "uuid", "json", "jsonb", "xml", "inet", "cidr")
+TEXTS = ("text", "varchar", "bpchar", "citext", "uuid", "json", "jsonb", "xml", "inet", "cidr")
 _WRITE = pyarrow.csv.WriteOptions(include_header=False)
 
 Is = Callable[[pa.DataType], bool]
@@ -64,8 +64,8 @@ _TYPES: tuple[tuple[Is, str, tuple[str, ...]], ...] = (
     (pa.types.is_float32, "real", ("float4", "float8")),
     (pa.types.is_float64, "double precision", ("float8",)),
     (pa.types.is_decimal, "numeric", ("numeric",)),
-    (pa.types.is_string, "text", _TEXTS),
-    (pa.types.is_large_string, "text", _TEXTS),
+    (pa.types.is_string, "text", TEXTS),
+    (pa.types.is_large_string, "text", TEXTS),
     (pa.types.is_binary, "bytea", ("bytea",)),
     (pa.types.is_large_binary, "bytea", ("bytea",)),
     (pa.types.is_date32, "date", ("date",)),
