@@ -15,12 +15,14 @@ from mixedmode.operators.aggregate.values import has_order
 from mixedmode.operators.join import (
     LEFT,
     RIGHT,
+    TIME_TYPE,
     AsOfJoinOperator,
     Condition,
     IntervalJoinOperator,
     JoinLayout,
     OutputColumn,
     RegularJoinOperator,
+    Sides,
 )
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
@@ -39,7 +41,6 @@ __all__ = [
 ]
 
 JoinOperator: TypeAlias = AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator
-_Sides: TypeAlias = tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,7 @@ def join_operator(
         is_pair = step.join.type not in ("semi", "anti")
         sides = _sides(selected, [])
         return IntervalJoinOperator(
-            _layout(schema, sides, selected),
+            _layout(schema, sides, selected, inputs),
             step.join.type,
             bounds_us=(1000 * lower_ms, 1000 * upper_ms),
             event_time=step.join.event_time if is_pair else of_left,
@@ -141,7 +142,7 @@ def join_operator(
     ties, deleted = _own_columns(step, inputs[RIGHT], where)
     sides = _sides(selected, [*ties, *([deleted] if deleted else [])])
     return AsOfJoinOperator(
-        _layout(schema, sides, selected),
+        _layout(schema, sides, selected, inputs),
         keeps_left=step.join.type == "left",
         strictly=spec.strictly,
         tolerance_us=None if spec.tolerance_ms is None else 1000 * spec.tolerance_ms,
@@ -206,19 +207,31 @@ def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list
     return ties, None if spec.deleted is None else right.field(spec.deleted, where("join", "as-of", "deleted"))
 
 
-def _layout(schema: KeySchema, sides: _Sides, selected: Selection) -> JoinLayout:
+def _layout(
+    schema: KeySchema, sides: Sides, selected: Selection, timed: tuple[JoinedInput, JoinedInput] | None = None
+) -> JoinLayout:
+    """Return the layout of a join.  timed: its inputs, if it goes by event time."""
     output = (OutputColumn(name, side, sides[side].index(field)) for name, side, field in selected.columns)
-    return JoinLayout(schema, sides, tuple(output))
+    times = (
+        (None, None) if timed is None else (_time_in(sides[LEFT], timed[LEFT]), _time_in(sides[RIGHT], timed[RIGHT]))
+    )
+    return JoinLayout(schema, sides, tuple(output), times)
 
 
-def _sides(selected: Selection, of_right: Sequence[pa.Field]) -> _Sides:
+def _time_in(fields: Sequence[pa.Field], given: JoinedInput) -> int | None:
+    """Return which of these columns of an input is its event time; None if there is none that is equal to it."""
+    name = str(given.event_time).lower()
+    return next((i for i, field in enumerate(fields) if field.name.lower() == name and field.type == TIME_TYPE), None)
+
+
+def _sides(selected: Selection, of_right: Sequence[pa.Field]) -> Sides:
     """Return the columns of each side that a join reads.  of_right: those that it reads besides the selection."""
     read = [*selected.columns, *(() if selected.condition is None else selected.condition.columns)]
     left, right = ([field for _, side, field in read if side == own] for own in (LEFT, RIGHT))
     return tuple(dict.fromkeys(left)), tuple(dict.fromkeys([*right, *of_right]))
 
 
-def _condition(selected: Selection, sides: _Sides) -> Condition | None:
+def _condition(selected: Selection, sides: Sides) -> Condition | None:
     given = selected.condition
     if given is None:
         return None

@@ -4,12 +4,13 @@ from mixedmode.operators.join.as_of import AsOfJoinOperator
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.interval import IntervalJoinOperator
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, OutputColumn
+from mixedmode.operators.join.layout import LEFT, RIGHT, TIME_TYPE, JoinLayout, OutputColumn, Sides
 from mixedmode.operators.join.regular import RegularJoinOperator
 
 __all__ = [
     "LEFT",
     "RIGHT",
+    "TIME_TYPE",
     "AsOfJoinOperator",
     "Condition",
     "IntervalJoinOperator",
@@ -17,4 +18,5 @@ __all__ = [
     "JoinLayout",
     "OutputColumn",
     "RegularJoinOperator",
+    "Sides",
 ]

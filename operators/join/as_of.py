@@ -286,7 +286,7 @@ class _Run:
     def _output(self, table: pa.Table, left: Rows, version: Int64s, right: Sequence[pa.Array]) -> pa.Table:
         taken, versions = pa.array(left), pa.array(version, mask=version < 0)
         columns = [
-            column_of(table, self._layout.name_of(LEFT, column.index)).take(taken)
+            self._layout.column_in(table, LEFT, column.index).take(taken)
             if column.side == LEFT
             else right[column.index].take(versions)
             for column in self._layout.output

@@ -1,13 +1,20 @@
 """The columns of a join: of its two sides, in the sorter and in the state, and of its output.
 
-The rows of both sides are in one sorted table. A row has its side (0 left, 1 right), the columns of its side, and NULL
-in those of the other one:
+The rows of both sides are in one sorted table, in shared columns. A row has its side (0 left, 1 right). A column of the
+left and one of the right share a column of the table if they have one type: each row has only one of them. So a row
+takes hardly more memory than it would in a table of its side. A column that holds the event time is not there besides
+`_time`.
 
-    _key_group | _key | _time | _side | left0, left1, ... | right0, right1, ...
+    _key_group | _key | _time | _side | column0, column1, ...
+
+    Example: the left has a long, a string and a long; the right has a double and a long. The table has column0 (both
+    longs), column1 (the string), column2 (a long of the left) and column3 (the double).
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -23,9 +30,12 @@ from mixedmode.state.fixed_bytes import FixedBytes
 
 LEFT, RIGHT = 0, 1
 JoinType = Literal["inner", "left", "right", "full", "semi", "anti"]
-_PREFIXES = ("left", "right")
 UInt8s = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.intp]
+
+
+TIME_TYPE = pa.timestamp("us", "UTC")  # of a column that is not stored besides `_time`
+Sides = tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +49,46 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class JoinLayout:
-    """The columns of a join. `sides`: the columns of the left and of the right that the join reads."""
+    """The columns of a join.
+
+    `sides`: the columns of the left and of the right that the join reads. `times`: of each side, the column that is its
+    event time, by index; None: it is not read, or has another type than TIME_TYPE.
+    """
 
     key_schema: KeySchema
-    sides: tuple[tuple[pa.Field, ...], tuple[pa.Field, ...]]
+    sides: Sides
     output: tuple[OutputColumn, ...]
+    times: tuple[int | None, int | None] = (None, None)
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
         """The columns of the sorted tables other than `_key_group`, `_key` and `_time`."""
-        side = pa.field(SIDE_COLUMN, pa.uint8())
-        return (
-            side,
-            *(pa.field(self.name_of(s, i), f.type) for s in (LEFT, RIGHT) for i, f in enumerate(self.sides[s])),
-        )
+        return (pa.field(SIDE_COLUMN, pa.uint8()), *_shared(self.sides, self.times).fields)
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The columns of the output."""
         return tuple(pa.field(column.name, self.sides[column.side][column.index].type) for column in self.output)
 
-    def name_of(self, side: int, index: int) -> str:
-        """Return the name of a side's column in the sorted tables."""
-        return f"{_PREFIXES[side]}{index}"
+    def column_in(self, table: pa.Table, side: int, index: int) -> pa.Array:
+        """Return a column of a side in a sorted table, (n,). Only in rows of this side, it has values of this side."""
+        name = _shared(self.sides, self.times).names[side][index]
+        return column_of(table, TIME_COLUMN).view(TIME_TYPE) if name is None else column_of(table, name)
 
     def columns_of(self, table: pa.Table, side: int, rows: Rows) -> list[pa.Array]:
-        """Return the columns of a side of these rows of a sorted table."""
+        """Return the columns of a side of these rows of a sorted table, which are rows of this side."""
         taken = pa.array(rows)
-        return [column_of(table, self.name_of(side, index)).take(taken) for index in range(len(self.sides[side]))]
+        return [self.column_in(table, side, index).take(taken) for index in range(len(self.sides[side]))]
+
+    def shared_columns(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+        """Return the shared columns of rows (n,).  columns: of the left, then of the right; NULL in other rows."""
+        starts = (0, len(self.sides[LEFT]))
+        given: dict[str, list[pa.Array]] = {}
+        for side, names in enumerate(_shared(self.sides, self.times).names):
+            for index, name in enumerate(names):
+                if name is not None:
+                    given.setdefault(name, []).append(columns[starts[side] + index])
+        return [_either(given[field.name]) for field in self.input_fields[1:]]
 
     def folded(self, batch: Batch, *, late_us: int, keeps_null_keys: tuple[bool, bool], max_parallelism: int) -> Folded:
         """Return the rows of a batch that may be in the result. Rows before `late_us` are late.
@@ -90,7 +112,8 @@ class JoinLayout:
             sides, times = sides[rows], times[rows]
         encoded = encode_keys(keys, self.key_schema)
         groups = key_groups(encoded, max_parallelism=max_parallelism)
-        return Folded(self.table(groups, encoded, times, sides, columns), np.flatnonzero(is_late))
+        shared = self.shared_columns(columns)
+        return Folded(self.table(groups, encoded, times, sides, shared), np.flatnonzero(is_late))
 
     def table(
         self,
@@ -100,7 +123,7 @@ class JoinLayout:
         sides: UInt8s,
         columns: Sequence[pa.Array],
     ) -> pa.Table:
-        """Return rows (n,) as a table for the sorter.  columns: of the left, then of the right."""
+        """Return rows (n,) as a table for the sorter.  columns: the shared ones."""
         names = [KEY_GROUP_COLUMN, KEY_COLUMN, TIME_COLUMN, *(field.name for field in self.input_fields)]
         return pa.table([pa.array(groups), keys, pa.array(times_us), pa.array(sides), *columns], names=names)
 
@@ -108,9 +131,19 @@ class JoinLayout:
         self, groups: npt.NDArray[np.uint16], keys: pa.Array, times_us: Int64s, side: int, columns: Sequence[pa.Array]
     ) -> pa.Table:
         """Return rows (n,) of one side as a table for the sorter."""
-        others = [pa.nulls(len(keys), field.type) for field in self.sides[1 - side]]
-        every = [*columns, *others] if side == LEFT else [*others, *columns]
-        return self.table(groups, self.as_keys(keys), times_us, np.full(len(keys), side, np.uint8), every)
+        sides = np.full(len(keys), side, np.uint8)
+        return self.table(groups, self.as_keys(keys), times_us, sides, self._shared_of_side(side, columns, len(keys)))
+
+    def marker_table(self, groups: npt.NDArray[np.uint16], keys: pa.Array, side: int) -> pa.Table:
+        """Return rows (n,) without columns, at time 0, as a table for the sorter.  side: not one of the two."""
+        size = len(keys)
+        nulls = [pa.nulls(size, field.type) for field in self.input_fields[1:]]
+        times_us, sides = np.zeros(size, np.int64), np.full(size, side, np.uint8)
+        return self.table(groups, self.as_keys(keys), times_us, sides, nulls)
+
+    def _shared_of_side(self, side: int, columns: Sequence[pa.Array], size: int) -> list[pa.Array]:
+        own = dict(zip(_shared(self.sides, self.times).names[side], columns, strict=True))
+        return [own[f.name] if f.name in own else pa.nulls(size, f.type) for f in self.input_fields[1:]]
 
     def as_keys(self, keys: pa.LargeBinaryArray) -> pa.Array:
         """Return encoded keys (n,) in the type that `encode_keys` gives them."""
@@ -128,3 +161,36 @@ def null_keys(keys: Sequence[pa.Array]) -> Bools | None:
             is_null = pc.is_null(column).to_numpy(zero_copy_only=False)
             found = is_null if found is None else found | is_null
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """The shared columns. `names`: of each side, the shared column of each of its columns; None: it is `_time`."""
+
+    fields: tuple[pa.Field, ...]
+    names: tuple[tuple[str | None, ...], tuple[str | None, ...]]
+
+
+@cache
+def _shared(sides: Sides, times: tuple[int | None, int | None]) -> _Shared:
+    """Return the shared columns: the nth column of a type of the left is also the nth one of this type of the right."""
+    fields = dict[tuple[pa.DataType, int], str]()
+    names: list[tuple[str | None, ...]] = []
+    for side, columns in enumerate(sides):
+        seen, own = Counter[pa.DataType](), list[str | None]()
+        for index, field in enumerate(columns):
+            if index == times[side]:
+                own.append(None)
+                continue
+            own.append(fields.setdefault((field.type, seen[field.type]), f"column{len(fields)}"))
+            seen[field.type] += 1
+        names.append(tuple(own))
+    return _Shared(
+        tuple(pa.field(name, data_type) for (data_type, _), name in fields.items()), (names[LEFT], names[RIGHT])
+    )
+
+
+def _either(columns: Sequence[pa.Array]) -> pa.Array:
+    """Return one column (n,) of one or two, of which at most one has a value in each row."""
+    used = [column for column in columns if column.null_count < len(column)]
+    return used[0] if len(used) == 1 else pc.coalesce(*columns)

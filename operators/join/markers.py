@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from mixedmode.operators.interface import SubtaskContext
@@ -27,7 +26,4 @@ def marker_tables(
     """
     for found in stored_in(context, state_id, [due_us]):
         keys = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES, bytes_after=bytes_after)
-        rows = len(keys)
-        nulls = [pa.nulls(rows, field.type) for fields in layout.sides for field in fields]
-        sides = np.full(rows, MARKER, np.uint8)
-        yield sort_table(layout.table(found.groups(), layout.as_keys(keys), np.zeros(rows, np.int64), sides, nulls))
+        yield sort_table(layout.marker_table(found.groups(), keys, MARKER))

@@ -115,7 +115,7 @@ class RegularJoinOperator(JoinBase):
         """Return the rows of both sides that may be in the result. No row is late."""
         del late_us
         assert batch.sides is not None, "a join has two sides"
-        sides, keys, columns = batch.sides, batch.keys, list(batch.arguments)
+        sides, keys, columns = batch.sides, batch.keys, self.layout.shared_columns(batch.arguments)
         if self.is_changelog:
             columns.append(pa.array(np.ones(len(sides), np.int64) if batch.weights is None else batch.weights))
         is_null = null_keys(keys)
@@ -227,7 +227,7 @@ class RegularJoinOperator(JoinBase):
     def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
         """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""
         rows = np.flatnonzero(sides % _NULL_KEY == side)
-        columns = [column_of(table, self.layout.name_of(side, index)) for index in range(len(self.layout.sides[side]))]
+        columns = [self.layout.column_in(table, side, index) for index in range(len(self.layout.sides[side]))]
         return Bag(codes[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64), rows, columns)
 
     def _with_stored(
