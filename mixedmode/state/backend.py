@@ -14,6 +14,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+_OBJECTS_BYTES = 2 * (33 + 8)  # the head of an object of bytes, and the place in its list
+
 
 @dataclass(frozen=True, slots=True)
 class StateRange:
@@ -27,12 +29,19 @@ class StateRange:
 class PrefixRows:
     """Stored keys and values by prefix, in key order; row i begins with prefix number `prefix_of_row[i]`, (n,) int64.
 
-    `prefix_of_row` is ascending, and lacks each prefix that no stored key begins with.
+    `prefix_of_row` is ascending, and lacks each prefix that no stored key begins with. `is_whole`: False if the
+    entries take more memory than the caller wanted, so that some are missing.
     """
 
     prefix_of_row: npt.NDArray[np.int64]
     keys: list[bytes]
     values: list[bytes]
+    is_whole: bool = True
+
+
+def entry_bytes(key: bytes, value: bytes) -> int:
+    """Return about how much memory an entry takes as two objects of Python in two lists."""
+    return len(key) + len(value) + _OBJECTS_BYTES
 
 
 class KeyedStateBackend(Protocol):
@@ -61,13 +70,18 @@ class KeyedStateBackend(Protocol):
 
     @abstractmethod
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
         """Return the committed entries whose stored key begins with one of `prefixes`.
 
         A prefix holds at least the key group and the state id. `prefixes` are sorted and distinct, and none of them
         begins with another one. They may belong to many key groups. `limits` (n,) are the most entries to return of
-        each prefix, the first ones in key order; None: all.
+        each prefix, the first ones in key order; None: all. `bytes_max`: reading ends when the entries take more memory
+        than that, and then the result is not whole.
         """
 
     @abstractmethod

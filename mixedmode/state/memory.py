@@ -16,7 +16,7 @@ from sortedcontainers import SortedDict
 from typing_extensions import override
 
 from mixedmode.errors import InternalError
-from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
+from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange, entry_bytes
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 
 
@@ -43,7 +43,11 @@ class MemoryBackend(KeyedStateBackend):
 
     @override
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
         _check(state_id, prefixes)
         assert not any(after.startswith(before) for before, after in pairwise(prefixes)), "a prefix of a prefix"
@@ -54,7 +58,12 @@ class MemoryBackend(KeyedStateBackend):
             found = list(islice(self._keys(prefix, after_prefix(prefix)), limit))
             keys += found
             rows += [number] * len(found)
-        return PrefixRows(np.asarray(rows, np.int64), keys, [self._entries[key] for key in keys])
+        values = [self._entries[key] for key in keys]
+        if bytes_max is None:
+            return PrefixRows(np.asarray(rows, np.int64), keys, values)
+        taken = np.cumsum([entry_bytes(*entry) for entry in zip(keys, values, strict=True)])
+        end = int(np.searchsorted(taken, bytes_max, "right")) + 1
+        return PrefixRows(np.asarray(rows[:end], np.int64), keys[:end], values[:end], is_whole=end > len(keys))
 
     @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:

@@ -37,10 +37,14 @@ class ProfiledBackend(KeyedStateBackend):
 
     @override
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
         with self._profile.stage("read state"):
-            return self._backend.scan_prefixes(state_id, prefixes, limits)
+            return self._backend.scan_prefixes(state_id, prefixes, limits, bytes_max)
 
     @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:

@@ -49,10 +49,14 @@ class SingleKeyBackend:
         return StateRange([], [])
 
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
         """Return no entries, as `scan` does."""
-        del limits
+        del limits, bytes_max
         self._check_new(state_id, prefixes)
         return PrefixRows(np.zeros(0, np.int64), [], [])
 

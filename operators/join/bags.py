@@ -52,6 +52,10 @@ class TouchedKeys:
     def __len__(self) -> int:
         return len(self.groups)
 
+    def part(self, first: int, end: int) -> "TouchedKeys":
+        """Return the keys [first, end)."""
+        return TouchedKeys(self.groups[first:end], self.encoded.slice(first, end - first), self.is_null[first:end])
+
 
 @dataclass(frozen=True, slots=True)
 class Bag:
@@ -100,6 +104,21 @@ class Changed:
     kept: Int64s
     stored: Sequence[bytes]
 
+    def part(self, first: int, end: int) -> "Changed":
+        """Return the rows of the keys [first, end), which are numbered from 0."""
+        start, stop = np.searchsorted(self.bag.codes, [first, end]).tolist()
+        rows = pa.array(self.bag.rows[start:stop])
+        bag = Bag(
+            self.bag.codes[start:stop] - first,
+            self.bag.before[start:stop],
+            self.bag.change[start:stop],
+            np.arange(stop - start),
+            [column.take(rows) for column in self.bag.columns],
+        )
+        low, high = np.searchsorted(self.kept, [start, stop]).tolist()
+        packed = self.packed.slice(start, stop - start)
+        return Changed(bag, packed, self.kept[low:high] - start, self.stored[low:high])
+
 
 class StoredBag:
     """The rows of one side in the state of a subtask."""
@@ -129,15 +148,25 @@ class StoredBag:
         _check_there(bag.after[kept])
         return Changed(bag, packed, kept, stored)
 
-    def with_stored(self, keys: TouchedKeys, changed: Changed, is_wanted: Bools, limits: Int64s | None = None) -> Bag:
-        """Return the changed rows, and the stored rows of the wanted keys.
+    def with_stored(
+        self,
+        keys: TouchedKeys,
+        changed: Changed,
+        is_wanted: Bools,
+        limits: Int64s | None = None,
+        *,
+        bytes_max: int | None,
+    ) -> Bag | None:
+        """Return the changed rows, and the stored rows of the wanted keys. Return None if they exceed `bytes_max`.
 
         is_wanted: (k,). limits: (k,) the most stored rows of each key; None: all of them.
         """
         wanted = np.flatnonzero(is_wanted & ~keys.is_null)
         prefixes = stored_keys(keys.groups[wanted], keys.encoded.take(pa.array(wanted)), self._side)
         most = None if limits is None else limits[wanted].tolist()
-        found = self._backend.scan_prefixes(self._side, prefixes, most)
+        found = self._backend.scan_prefixes(self._side, prefixes, most, bytes_max)
+        if not found.is_whole:
+            return None
         bag, packed = changed.bag, changed.packed
         if not found.keys:
             return bag

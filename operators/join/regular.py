@@ -14,8 +14,8 @@ With a condition, a match is a row of the key for which the condition holds. So 
 itself, both sides of its key are read, and the condition is computed for all pairs of the rows that may have changed.
 
 In the backlog, a key of which one table cannot hold all rows is joined in blocks: each side is sorted and kept on disk,
-and each block of the left meets each block of the right (large_keys.py). Where the key may have stored rows, its new
-rows are all in memory.
+and each block of the left meets each block of the right (large_keys.py). Where keys may have stored rows, the stored
+rows of as many keys as fit in memory are read at once; all rows of one key, new and stored, have to fit.
 
 The order of arrival and the cut of epochs change which rows are emitted and retracted, not their sum.
 
@@ -26,6 +26,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -59,7 +60,7 @@ from mixedmode.operators.join.large_keys import KeyTables, LargeKey, RowSorter, 
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
 from mixedmode.operators.tables import column_of
-from mixedmode.state import KeyedStateBackend, StateDescriptor
+from mixedmode.state import StateDescriptor
 
 __all__ = ["RegularJoinOperator"]
 
@@ -141,7 +142,7 @@ class RegularJoinOperator(JoinBase):
             if isinstance(one, LargeKey):
                 yield from self._process_large(one, context)
             else:
-                yield from self._process(one, context.backend, context.fan_out)
+                yield from self._process(one, context)
 
     def _process_large(self, key: LargeKey, context: SubtaskContext) -> Iterator[Changes]:
         """Yield the changes of a key that has no stored rows, a block at a time."""
@@ -202,7 +203,8 @@ class RegularJoinOperator(JoinBase):
                     is_there = partners > 0 if self.type == "semi" else partners == 0
                     yield from self._alone(own, side, np.zeros(len(counts), np.bool_), is_there)
 
-    def _process(self, table: pa.Table, backend: KeyedStateBackend, fan_out: FanOut) -> Iterator[Changes]:
+    def _process(self, table: pa.Table, context: SubtaskContext) -> Iterator[Changes]:
+        backend = context.backend
         encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
         grouping, first_rows = segments(encoded)
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()[first_rows]
@@ -211,7 +213,7 @@ class RegularJoinOperator(JoinBase):
         weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(codes), np.int64)
         if backend.drops_writes and not self.is_changelog:
             left, right = (self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT))
-            yield from self._changes(keys, left, right, fan_out)
+            yield from self._changes(keys, left, right, context.fan_out)
             return
         stored = [StoredBag(self.layout, side, self.states[side], backend) for side in (LEFT, RIGHT)]
         changed = []
@@ -219,10 +221,29 @@ class RegularJoinOperator(JoinBase):
             rows = np.flatnonzero(sides % _NULL_KEY == side)
             columns = self.layout.columns_of(table, side, rows)
             changed.append(stored[side].changed(keys, codes[rows], weights[rows], columns))
-        left, right = self._with_stored(keys, stored, changed)
+        yield from self._in_parts(keys, stored, changed, context)
         for side in (LEFT, RIGHT):
             stored[side].write(changed[side])
-        yield from self._changes(keys, left, right, fan_out)
+
+    def _in_parts(
+        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed], context: SubtaskContext
+    ) -> Iterator[Changes]:
+        """Yield the changes of the result: of as many keys at once as have stored rows that fit in memory.
+
+        Where the rows of some keys do not fit, each half of these keys is tried; one key is read in any case.
+        """
+        parts = [(0, len(keys))]
+        while parts:
+            first, end = parts.pop()
+            is_all, is_one = end - first == len(keys), end - first == 1
+            own_keys = keys if is_all else keys.part(first, end)
+            own = changed if is_all else [one.part(first, end) for one in changed]
+            bags = self._with_stored(own_keys, stored, own, None if is_one else context.memory_bytes)
+            if bags is None:
+                middle = (first + end) // 2
+                parts += [(middle, end), (first, middle)]
+                continue
+            yield from self._changes(own_keys, *bags, context.fan_out)
 
     def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
         """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""
@@ -231,38 +252,41 @@ class RegularJoinOperator(JoinBase):
         return Bag(codes[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64), rows, columns)
 
     def _with_stored(
-        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed]
-    ) -> tuple[Bag, Bag]:
+        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed], bytes_max: int | None
+    ) -> tuple[Bag, Bag] | None:
         """Return the changed rows of both sides, and the stored rows that the result depends on.
 
-        A side whose other side has changed rows is read whole. If only the presence of a row counts, one row is read,
-        and one more for each changed row of the key, because the changed ones may be retracted. With a condition, the
-        presence of a row says nothing.
+        Return None if the stored rows of a side exceed `bytes_max`. A side whose other side has changed rows is read
+        whole. If only the presence of a row counts, one row is read, and one more for each changed row of the key,
+        because the changed ones may be retracted. With a condition, the presence of a row says nothing.
         """
         size = len(keys)
         left_changes, right_changes = (one.bag.has_change(size) for one in changed)
         limits = [1 + np.bincount(one.bag.codes, minlength=size) for one in changed]
+        with_stored = [
+            partial(side.with_stored, keys, own, bytes_max=bytes_max) for side, own in zip(stored, changed, strict=True)
+        ]
         if self.type in ("semi", "anti") and self.condition is None:
-            every = np.ones(size, np.bool_)
-            right = stored[RIGHT].with_stored(keys, changed[RIGHT], every, limits[RIGHT])
+            right = with_stored[RIGHT](np.ones(size, np.bool_), limits[RIGHT])
+            if right is None:
+                return None
             before, after = right.is_there(size)
-            return stored[LEFT].with_stored(keys, changed[LEFT], before != after), right
+            left = with_stored[LEFT](before != after)
+            return None if left is None else (left, right)
         keeps_left, keeps_right = _DECIDED[self.type]
         counts_one = self.condition is None
         most = np.iinfo(np.int64).max
-        left = stored[LEFT].with_stored(
-            keys,
-            changed[LEFT],
+        left = with_stored[LEFT](
             right_changes | (left_changes & keeps_right),
             np.where(right_changes, most, limits[LEFT]) if keeps_right and counts_one else None,
         )
-        right = stored[RIGHT].with_stored(
-            keys,
-            changed[RIGHT],
+        if left is None:
+            return None
+        right = with_stored[RIGHT](
             left_changes | (right_changes & keeps_left),
             np.where(left_changes, most, limits[RIGHT]) if keeps_left and counts_one else None,
         )
-        return left, right
+        return None if right is None else (left, right)
 
     def _changes(self, keys: TouchedKeys, left: Bag, right: Bag, fan_out: FanOut) -> Iterator[Changes]:
         bags = (left, right)

@@ -1,6 +1,7 @@
 """The in-memory backend answers as RocksDB does, shows writes at the commit only, and refuses what breaks the rules."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,7 @@ from sortedcontainers import SortedDict
 
 from mixedmode.errors import InternalError
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows
+from mixedmode.state.backend import entry_bytes
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
 from tests.state.runs import Entries, keys_of_groups, laid_over, run_entries, wanted_runs
 
@@ -73,6 +75,13 @@ def test_it_answers_as_rocksdb_and_as_a_dictionary_do(
                 assert found.prefix_of_row.dtype.name == "int64", type(backend)
                 few = rows_of(backend.scan_prefixes(0, prefixes, limits[: len(prefixes)]))
                 assert few == first_of_each(oracle(stored, prefixes), limits), type(backend)
+                for bytes_max in (0, 90, 200, 2**20):
+                    some_rows = backend.scan_prefixes(0, prefixes, None, bytes_max)
+                    whole = oracle(stored, prefixes)
+                    taken = list(accumulate(entry_bytes(key, value) for _, key, value in whole))
+                    end = 1 + sum(one <= bytes_max for one in taken)
+                    assert rows_of(some_rows) == whole[:end], type(backend)
+                    assert some_rows.is_whole == (end > len(whole)), type(backend)
                 assert backend.read(0, prefixes) == [stored.get(key) for key in prefixes], type(backend)
             last_state = none_begins_with_another({key[:3] for key in beside if key[2] == 255})
             assert rows_of(backend.scan_prefixes(255, last_state)) == [

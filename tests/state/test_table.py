@@ -28,7 +28,11 @@ class Entries:
         raise NotImplementedError
 
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
         raise NotImplementedError
 

@@ -6,6 +6,7 @@ Keys with one of many prefixes are read with one iterator. It steps forward if t
 otherwise.
 """
 
+import sys
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -15,7 +16,7 @@ import numpy as np
 from rocksdict import RdictIter, ReadOptions
 from typing_extensions import override
 
-from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange
+from mixedmode.state.backend import KeyedStateBackend, PrefixRows, StateRange, entry_bytes
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, range_of_group
 from mixedmode.state.rocksdb.columns import NONE, NewestRuns
 from mixedmode.state.rocksdb.replica import Replica, reading
@@ -66,7 +67,11 @@ class RocksDBBackend(KeyedStateBackend):
 
     @override
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
         del state_id  # part of the prefixes
         found = PrefixRows(np.zeros(0, np.int64), [], [])
@@ -79,11 +84,12 @@ class RocksDBBackend(KeyedStateBackend):
             entries = database.iter(bounds)
             try:
                 entries.seek(prefixes[0])
-                _collect(entries, prefixes, limits, rows, found)
+                most = sys.maxsize if bytes_max is None else bytes_max
+                is_whole = _collect(entries, prefixes, limits, most, rows, found)
                 entries.status()  # raises if damage ended the loop
             finally:
                 del entries  # see _scan
-        return PrefixRows(np.asarray(rows, np.int64), found.keys, found.values)
+        return PrefixRows(np.asarray(rows, np.int64), found.keys, found.values, is_whole)
 
     @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
@@ -137,9 +143,18 @@ class RocksDBBackend(KeyedStateBackend):
 
 
 def _collect(
-    entries: RdictIter, prefixes: Sequence[bytes], limits: Sequence[int] | None, rows: list[int], found: PrefixRows
-) -> None:
-    """Fill `rows` (prefix numbers) and the lists of `found` from an iterator positioned at the first prefix."""
+    entries: RdictIter,
+    prefixes: Sequence[bytes],
+    limits: Sequence[int] | None,
+    bytes_max: int,
+    rows: list[int],
+    found: PrefixRows,
+) -> bool:
+    """Fill `rows` (prefix numbers) and the lists of `found` from an iterator positioned at the first prefix.
+
+    Return whether all entries are there: reading ends with the first one after which they take more than `bytes_max`.
+    """
+    taken = 0
     key = entries.key()  # None at the end
     for number, prefix in enumerate(prefixes):
         walked = 0
@@ -157,10 +172,14 @@ def _collect(
                 rows.append(number)
                 found.keys.append(key)
                 found.values.append(value)
+                taken += entry_bytes(key, value)
+                if taken > bytes_max:
+                    return False
             entries.next()
             key = entries.key()
         if key is None:
-            return
+            break
+    return True
 
 
 def _up_to(end: bytes) -> ReadOptions:

@@ -67,12 +67,12 @@ def folded(operator: RegularJoinOperator, rows: Weighted) -> pa.Table:
     return sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=MAX_PARALLELISM).table)
 
 
-def run(operator: RegularJoinOperator, state: State, rows: Weighted) -> list[Changes]:
+def run(operator: RegularJoinOperator, state: State, rows: Weighted, *, memory_bytes: int = 2**23) -> list[Changes]:
     """One epoch; the rows come in tables of whole keys, as the sorter makes them."""
     table = folded(operator, rows)
     pieces = [table.slice(start, 3) for start in range(0, table.num_rows, 3)]
     with state.epoch() as backend:
-        return list(operator.process(whole_keys(pieces), context_of(backend)))
+        return list(operator.process(whole_keys(pieces), replace(context_of(backend), memory_bytes=memory_bytes)))
 
 
 def joined(kind: JoinType, rows: Counter[Row]) -> Counter[tuple[Any, ...]]:
@@ -118,17 +118,17 @@ def epochs_of(drawn: Sequence[tuple[list[Row], list[int]]], *, retracts: bool) -
 
 @pytest.mark.parametrize("retracts", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@given(drawn=EPOCHS)
+@given(drawn=EPOCHS, memory_bytes=st.sampled_from([1, 300, 2**23]))
 @settings(max_examples=50)
 def test_the_changes_of_a_join_add_up_to_the_join_of_the_rows(
-    kind: JoinType, retracts: bool, drawn: list[tuple[list[Row], list[int]]]
+    kind: JoinType, retracts: bool, drawn: list[tuple[list[Row], list[int]]], memory_bytes: int
 ) -> None:
     operator, state = operator_of(kind, is_changelog=retracts), MemoryState()
     rows, result = Counter[Row](), Counter[tuple[Any, ...]]()
     for epoch in epochs_of(drawn, retracts=retracts):
         for row, weight in epoch:
             rows[row] += weight
-        changes = run(operator, state, epoch)
+        changes = run(operator, state, epoch, memory_bytes=memory_bytes)
         if kind == "inner" and not retracts:
             assert operator.traits.emits is Changelog.APPEND
             assert all(isinstance(change, AppendedRows) for change in changes)
@@ -213,18 +213,24 @@ def test_a_key_that_does_not_fit_in_memory_is_joined_in_blocks(
 
 
 class Counting(MemoryBackend):
-    """Counts the stored rows that are read by prefix, by state."""
+    """Counts the stored rows that are read by prefix, by state; `most`: at once."""
 
     def __init__(self, entries: SortedDict) -> None:
         super().__init__(entries)
         self.rows = Counter[int]()
+        self.most = 0
 
     @override
     def scan_prefixes(
-        self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None
+        self,
+        state_id: int,
+        prefixes: Sequence[bytes],
+        limits: Sequence[int] | None = None,
+        bytes_max: int | None = None,
     ) -> PrefixRows:
-        found = super().scan_prefixes(state_id, prefixes, limits)
+        found = super().scan_prefixes(state_id, prefixes, limits, bytes_max)
         self.rows[state_id] += len(found.keys)
+        self.most = max(self.most, len(found.keys))
         return found
 
 
@@ -253,6 +259,29 @@ def test_an_epoch_reads_only_the_stored_rows_that_the_change_meets(
     assert +backend.rows == read
     rows = {"inner": {LEFT: 20, RIGHT: 30}, "left": {RIGHT: 30}, "full": {LEFT: 20}}.get(kind, {}).get(changed[0], 0)
     assert sum(change.changelog().num_rows for change in changes) == rows
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stored_rows_of_an_epoch_are_read_in_as_many_parts_as_memory_asks_for(kind: JoinType) -> None:
+    operator, state = operator_of(kind, is_changelog=True, block_rows=1 << 12), MemoryState()
+    keys, of_each = [f"k{number:02d}" for number in range(32)], 40
+    there = [((side, key, v), 1) for key in keys for side in (LEFT, RIGHT) for v in range(of_each)]
+    run(operator, state, there)
+    table = sort_table(folded(operator, [((side, key, 99), 1) for key in keys for side in (LEFT, RIGHT)]))
+    found = dict[int, Counter[tuple[Any, ...]]]()
+    read = dict[int, Counting]()
+    for memory_bytes in (2**23, 2**14):  # 2**14: some three keys
+        backend = read[memory_bytes] = Counting(state.entries)
+        context = replace(context_of(backend), memory_bytes=memory_bytes)
+        found[memory_bytes] = Counter()
+        follow(found[memory_bytes], list(operator.process(iter([table]), context)), operator.block_rows)
+    assert found[2**14] == found[2**23]
+    if kind not in ("semi", "anti"):  # they read few rows anyway
+        assert read[2**23].most == (len(keys) - 1) * of_each, "the last key of a table is processed by itself"
+        assert read[2**14].most <= 2**14 // 82 + 1
+        assert sum(read[2**14].rows.values()) <= 3 * sum(read[2**23].rows.values()), (
+            "a part that did not fit is read again"
+        )
 
 
 def test_a_retraction_of_a_row_that_is_not_there_is_refused() -> None:

@@ -150,9 +150,9 @@ class Counting(MemoryBackend):
         type(self).reads += len(keys) if state_id == MAP_STATE_ID else 0
         return super().read(state_id, keys)
 
-    def scan_prefixes(self, state_id: int, prefixes: Sequence[bytes], limits: Sequence[int] | None = None) -> Any:
+    def scan_prefixes(self, *given: Any, **limits: Any) -> Any:
         type(self).scans += 1
-        return super().scan_prefixes(state_id, prefixes, limits)
+        return super().scan_prefixes(*given, **limits)
 
 
 def test_of_a_large_map_only_the_entries_asked_for_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
