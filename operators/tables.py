@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema, encode_keys, key_groups
@@ -12,6 +14,12 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
     """Return a column of a table as one array."""
     column = table.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def halves(table: pa.Table, first_rows: npt.NDArray[np.intp]) -> tuple[pa.Table, pa.Table]:
+    """Return a table sorted by key as two, with half of its keys each.  first_rows: (k,) of each key, k > 1."""
+    middle = int(first_rows[len(first_rows) // 2])
+    return table.slice(0, middle), table.slice(middle)
 
 
 def keyed_table(

@@ -52,10 +52,6 @@ class TouchedKeys:
     def __len__(self) -> int:
         return len(self.groups)
 
-    def part(self, first: int, end: int) -> "TouchedKeys":
-        """Return the keys [first, end)."""
-        return TouchedKeys(self.groups[first:end], self.encoded.slice(first, end - first), self.is_null[first:end])
-
 
 @dataclass(frozen=True, slots=True)
 class Bag:
@@ -103,21 +99,6 @@ class Changed:
     packed: pa.LargeBinaryArray
     kept: Int64s
     stored: Sequence[bytes]
-
-    def part(self, first: int, end: int) -> "Changed":
-        """Return the rows of the keys [first, end), which are numbered from 0."""
-        start, stop = np.searchsorted(self.bag.codes, [first, end]).tolist()
-        rows = pa.array(self.bag.rows[start:stop])
-        bag = Bag(
-            self.bag.codes[start:stop] - first,
-            self.bag.before[start:stop],
-            self.bag.change[start:stop],
-            np.arange(stop - start),
-            [column.take(rows) for column in self.bag.columns],
-        )
-        low, high = np.searchsorted(self.kept, [start, stop]).tolist()
-        packed = self.packed.slice(start, stop - start)
-        return Changed(bag, packed, self.kept[low:high] - start, self.stored[low:high])
 
 
 class StoredBag:

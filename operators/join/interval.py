@@ -48,7 +48,7 @@ from mixedmode.operators.join.markers import marker_tables
 from mixedmode.operators.join.products import BLOCK_ROWS
 from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
 from mixedmode.operators.join.stored import SideRows, StoredSide, rows_state
-from mixedmode.operators.tables import column_of
+from mixedmode.operators.tables import column_of, halves
 from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.operators.window.output import instants
 from mixedmode.state import StateDescriptor
@@ -163,12 +163,16 @@ class _Run:
         self._layout = operator.layout
         self._time = context.time
         self._fan_out = context.fan_out
+        self._bytes_max = context.memory_bytes
         self._stored = [StoredSide(self._layout, side, side, context.backend) for side in (LEFT, RIGHT)]
         self._expiries = TimesWriter(context.backend, _EXPIRIES, context.time.passed_us)
         self._carried: _Carried | None = None  #: of the last key so far, which the next table may continue
 
     def process(self, table: pa.Table) -> Iterator[AppendedRows]:
-        """Process a sorted table, the first key of which may be the last one of the table before."""
+        """Process a sorted table, the first key of which may be the last one of the table before.
+
+        If the stored rows of its keys do not fit in memory, process each half of it.
+        """
         all_groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()
         encoded = column_of(table, KEY_COLUMN)
         grouping, first_rows = segments(encoded)
@@ -177,7 +181,12 @@ class _Run:
             yield from self._end_carried(self._carried)
             self._carried = None
         codes = grouping.codes.astype(np.int64)
-        left, right = (self._rows(table, side, codes, groups, keys) for side in (LEFT, RIGHT))
+        bytes_max = None if len(keys) == 1 else self._bytes_max
+        left, right = (self._rows(table, side, codes, groups, keys, bytes_max) for side in (LEFT, RIGHT))
+        if left is None or right is None:
+            for half in halves(table, first_rows):
+                yield from self.process(half)
+            return
         is_null = null_keys(decode_keys(keys, self._layout.key_schema)) if self._may_have_null_keys else None
         matches = np.ones(len(keys), np.bool_) if is_null is None else ~is_null
         pairs = _Pairs.of(left, right, self._operator.bounds_us, matches, self._operator.condition)
@@ -223,18 +232,27 @@ class _Run:
         return self._operator.keeps(LEFT) or self._operator.keeps(RIGHT)
 
     def _rows(
-        self, table: pa.Table, side: int, codes: Int64s, groups: npt.NDArray[np.uint16], keys: pa.Array
-    ) -> SideRows:
-        """Return the rows of a side: those of the table and those in the state."""
+        self,
+        table: pa.Table,
+        side: int,
+        codes: Int64s,
+        groups: npt.NDArray[np.uint16],
+        keys: pa.Array,
+        bytes_max: int | None,
+    ) -> SideRows | None:
+        """Return the rows of a side: of the table and of the state. Return None if the latter exceed `bytes_max`."""
         rows = np.flatnonzero(column_of(table, SIDE_COLUMN).to_numpy() == side)
         times_us = column_of(table, TIME_COLUMN).to_numpy()[rows]
         new = SideRows.new(codes[rows], times_us, self._layout.columns_of(table, side, rows))
         if self._carried is None:
-            return new.merged(self._stored[side].read(groups, keys))
+            stored = self._stored[side].read(groups, keys, bytes_max)
+            return None if stored is None else new.merged(stored)
         before = self._carried.sides[side]  # it has the stored rows of the first key
         if len(keys) == 1:
             return before.merged(new)
-        stored = self._stored[side].read(groups[1:], keys.slice(1))
+        stored = self._stored[side].read(groups[1:], keys.slice(1), bytes_max)
+        if stored is None:
+            return None
         first = int(np.searchsorted(new.codes, 1))
         of_first = before.merged(new.taken(np.arange(first)))
         others = new.taken(np.arange(first, len(new.codes)))

@@ -59,7 +59,7 @@ from mixedmode.operators.join.joined_rows import JoinedRows
 from mixedmode.operators.join.large_keys import KeyTables, LargeKey, RowSorter, SortedSide
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, UInt8s, null_keys
 from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
-from mixedmode.operators.tables import column_of
+from mixedmode.operators.tables import column_of, halves
 from mixedmode.state import StateDescriptor
 
 __all__ = ["RegularJoinOperator"]
@@ -204,6 +204,7 @@ class RegularJoinOperator(JoinBase):
                     yield from self._alone(own, side, np.zeros(len(counts), np.bool_), is_there)
 
     def _process(self, table: pa.Table, context: SubtaskContext) -> Iterator[Changes]:
+        """Yield the changes of the keys of a table: at once if their stored rows fit in memory, else of each half."""
         backend = context.backend
         encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
         grouping, first_rows = segments(encoded)
@@ -221,29 +222,14 @@ class RegularJoinOperator(JoinBase):
             rows = np.flatnonzero(sides % _NULL_KEY == side)
             columns = self.layout.columns_of(table, side, rows)
             changed.append(stored[side].changed(keys, codes[rows], weights[rows], columns))
-        yield from self._in_parts(keys, stored, changed, context)
+        bags = self._with_stored(keys, stored, changed, None if len(keys) == 1 else context.memory_bytes)
+        if bags is None:
+            for half in halves(table, first_rows):
+                yield from self._process(half, context)
+            return
         for side in (LEFT, RIGHT):
             stored[side].write(changed[side])
-
-    def _in_parts(
-        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed], context: SubtaskContext
-    ) -> Iterator[Changes]:
-        """Yield the changes of the result: of as many keys at once as have stored rows that fit in memory.
-
-        Where the rows of some keys do not fit, each half of these keys is tried; one key is read in any case.
-        """
-        parts = [(0, len(keys))]
-        while parts:
-            first, end = parts.pop()
-            is_all, is_one = end - first == len(keys), end - first == 1
-            own_keys = keys if is_all else keys.part(first, end)
-            own = changed if is_all else [one.part(first, end) for one in changed]
-            bags = self._with_stored(own_keys, stored, own, None if is_one else context.memory_bytes)
-            if bags is None:
-                middle = (first + end) // 2
-                parts += [(middle, end), (first, middle)]
-                continue
-            yield from self._changes(own_keys, *bags, context.fan_out)
+        yield from self._changes(keys, *bags, context.fan_out)
 
     def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
         """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""

@@ -121,10 +121,12 @@ class StoredSide:
         self._state_id = state_id
         self._backend = backend
 
-    def read(self, groups: npt.NDArray[np.uint16], keys: pa.Array) -> SideRows:
-        """Return the stored rows of `keys` (n,), which are sorted and distinct."""
+    def read(self, groups: npt.NDArray[np.uint16], keys: pa.Array, bytes_max: int | None) -> SideRows | None:
+        """Return the stored rows of `keys` (n,), sorted and distinct. Return None if they exceed `bytes_max`."""
         prefixes = list(stored_keys(groups, keys, self._state_id))
-        found = self._backend.scan_prefixes(self._state_id, prefixes)
+        found = self._backend.scan_prefixes(self._state_id, prefixes, bytes_max=bytes_max)
+        if not found.is_whole:
+            return None
         rows = stored_rows(self._layout, self._fields, found.keys, found.values)
         return SideRows.stored(found.prefix_of_row[rows.entries], rows.times_us, rows.columns, rows.was_matched)
 

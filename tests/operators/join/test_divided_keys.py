@@ -10,8 +10,8 @@ from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator
 from mixedmode.testing.snapshot import Snapshot
 from tests.operators.join.test_operators import as_of, harness_of, interval, left, right
 
-#: so little that hardly more than two rows are in a table
-TINY, AMPLE = "200B", "64MB"
+#: so little that hardly more than two rows are in a table; so little that the stored rows of two keys do not fit
+TINY, SMALL, AMPLE = "200B", "8KB", "64MB"
 
 some_key = st.sampled_from(["a", "a", "a", "b", None])
 some_row = st.builds(left, st.integers(0, 3), st.integers(0, 30), some_key) | st.builds(
@@ -53,4 +53,6 @@ def played(join: AsOfJoinOperator | IntervalJoinOperator, epochs: list[list[dict
 def test_a_table_may_end_within_a_key(
     join: AsOfJoinOperator | IntervalJoinOperator, epochs: list[list[dict[str, Any]]]
 ) -> None:
-    assert played(join, epochs, TINY) == played(join, epochs, AMPLE)
+    expected = played(join, epochs, AMPLE)
+    assert played(join, epochs, TINY) == expected
+    assert played(join, epochs, SMALL) == expected
