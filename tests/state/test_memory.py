@@ -79,9 +79,9 @@ def test_it_answers_as_rocksdb_and_as_a_dictionary_do(
                     some_rows = backend.scan_prefixes(0, prefixes, None, bytes_max)
                     whole = oracle(stored, prefixes)
                     taken = list(accumulate(entry_bytes(key, value) for _, key, value in whole))
-                    end = 1 + sum(one <= bytes_max for one in taken)
-                    assert rows_of(some_rows) == whole[:end], type(backend)
-                    assert some_rows.is_whole == (end > len(whole)), type(backend)
+                    count = 1 + sum(one <= bytes_max for one in taken)
+                    assert rows_of(some_rows) == whole[:count], type(backend)
+                    assert some_rows.is_whole == (count > len(whole)), type(backend)
                 assert backend.read(0, prefixes) == [stored.get(key) for key in prefixes], type(backend)
             last_state = none_begins_with_another({key[:3] for key in beside if key[2] == 255})
             assert rows_of(backend.scan_prefixes(255, last_state)) == [
