@@ -80,6 +80,7 @@ class OperatorTraits:
     passes_event_time: each emitted row is a row of the input, and has its event time.
     event_time: the column of emitted rows with their event time, if it is another one than that of the input.
     by_clock: the time of a row is the processing time of its epoch, and the watermark of the step is this time.
+    folds_in_threads: `fold` runs in numpy and Arrow, so threads of one process hardly wait for each other.
     """
 
     emits: Changelog = Changelog.APPEND
@@ -93,6 +94,7 @@ class OperatorTraits:
     passes_event_time: bool = False
     event_time: str | None = None
     by_clock: bool = False
+    folds_in_threads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
+from mixedmode.spark.session import is_one_process
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, COMPUTED_TWICE
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 
 
 def may_compute_twice(session: SparkSession) -> bool:
     """Return whether Spark may lose persisted rows, or have them twice: everywhere but on a local master."""
-    master = session.sparkContext.master or ""
-    return master != "local" and not master.startswith("local[")
+    return not is_one_process(session)
 
 
 def rows_of(output: DataFrame, reports: Iterable[SubtaskReport]) -> DataFrame:

@@ -44,10 +44,20 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
-from mixedmode.spark.session import cores
+from mixedmode.spark.session import cores, is_one_process
 from mixedmode.spark.side_by_side import SideBySide
-from mixedmode.tasks.direct import DirectMapSide, DirectRows, FilesRead, deal_out, effort_bytes, one_task
-from mixedmode.tasks.exchange import BLOCK_DDL
+from mixedmode.tasks.direct import (
+    DirectMachineSide,
+    DirectMapSide,
+    DirectRows,
+    FilesRead,
+    deal_out,
+    effort_bytes,
+    one_task,
+    reads_in_threads,
+)
+from mixedmode.tasks.exchange import BLOCK_DDL, MapSide
+from mixedmode.tasks.machine_side import combines_on_machine
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.rows import RowsTask
@@ -218,9 +228,14 @@ class _EpochRun:
             return DirectMapSide(fold, one_task(files))
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
         if has_files:
-            tasks = deal_out(files, cores(self.session))
-            parts.append(self._numbers(len(tasks)).mapInArrow(DirectMapSide(fold, tasks), BLOCK_DDL))
+            parts.append(self._blocks_of_files(fold, files))
         return reduce(DataFrame.union, parts)
+
+    def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> DataFrame:
+        tasks = deal_out(files, cores(self.session))
+        if is_one_process(self.session) and reads_in_threads(files) and combines_on_machine(fold, len(tasks)):
+            return self._numbers(1).mapInArrow(DirectMachineSide(fold, tasks), BLOCK_DDL)
+        return self._numbers(len(tasks)).mapInArrow(DirectMapSide(fold, tasks), BLOCK_DDL)
 
     def run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
         """Return the output frame of a keyed stage."""

@@ -29,19 +29,21 @@ def sampled_rows(columns: Sequence[pa.Array]) -> I64:
     NULL is a value like any other. Rows with equal keys, in the sense of `group_codes`, are all in the sample or none.
     """
     found = [
-        _sampled([c.slice(lo, _BLOCK_ROWS) for c in columns]) + lo for lo in range(0, len(columns[0]), _BLOCK_ROWS)
+        np.flatnonzero(hashed([c.slice(lo, _BLOCK_ROWS) for c in columns]) >> _SHIFT == 0) + lo
+        for lo in range(0, len(columns[0]), _BLOCK_ROWS)
     ]
     return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
-def _sampled(columns: Sequence[pa.Array]) -> I64:
-    hashed = np.zeros(len(columns[0]), np.uint64)
+def hashed(columns: Sequence[pa.Array]) -> U64:
+    """Return a hash (n,) of each row of key columns: equal for equal keys. Its high bits are the best mixed."""
+    hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         for words in _words(column):
-            hashed ^= hashed >> _HALF
-            hashed ^= words
-            hashed *= HASH_FACTOR
-    return np.flatnonzero(hashed >> _SHIFT == 0)
+            hashes ^= hashes >> _HALF
+            hashes ^= words
+            hashes *= HASH_FACTOR
+    return hashes
 
 
 def _words(column: pa.Array) -> list[U64]:

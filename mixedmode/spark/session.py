@@ -93,6 +93,12 @@ def _own_interrupt_handler() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
 
 
+def is_one_process(session: SparkSession) -> bool:
+    """Return whether Spark is one process on this machine, without a cluster."""
+    master = session.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
+
+
 def cores(session: SparkSession) -> int:
     """Return the number of subtasks that can run at the same time."""
     return session.sparkContext.defaultParallelism

@@ -9,7 +9,7 @@ Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -81,7 +81,7 @@ class MapSide:
 
     def blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task that keeps this note."""
-        return report_failures(self._blocks(batches, note), _failure_batch)
+        return report_failures(self._blocks(batches, note), failure_batch)
 
     def note(self, *, bytes_total: float = 0.0) -> Note:
         """Return the note of the map task that calls this."""
@@ -89,29 +89,34 @@ class MapSide:
 
     def _blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
         progress, profile, has_input = Progress(), Profile(), False
-        tables = gathered(note.counted(batches), self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
-        for table in profile.each("read input", tables):
+        for table in profile.each("read input", self.slices(batches, note)):
             with profile.stage("fold"):
                 rows, seen = self.watch.split(table)
-            folded = yield from self._fold_in_pieces(rows, profile, note)
+            folded = yield from self.fold(rows, profile, note)
             progress = progress.merged(seen).merged(folded)
             del table, rows  # a table is as large as memory allows, so free it before the next one
             has_input = True
+        yield from self.ending(progress, profile.seconds if has_input else {})
+
+    def slices(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.Table]:
+        """Yield the input of a map task in slices, each as large as memory allows."""
+        return gathered(note.counted(batches), self.slice_bytes, row_bytes_min=SLICE_ROW_BYTES_MIN)
+
+    def ending(self, progress: Progress, seconds: Mapping[str, float]) -> Iterator[pa.RecordBatch]:
+        """Yield the last blocks of a map task.  seconds: its profile; empty if it had no input."""
         if progress != Progress():
             for subtask in range(self.parallelism):
                 yield _block(subtask, BlockKind.PROGRESS, progress.encode())
-        if has_input:
-            yield _block(0, BlockKind.PROFILE, json.dumps(profile.seconds).encode())
+        if seconds:
+            yield _block(0, BlockKind.PROFILE, json.dumps(seconds).encode())
 
-    def _fold_in_pieces(
-        self, rows: pa.Table, profile: Profile, note: Note
-    ) -> Generator[pa.RecordBatch, None, Progress]:
+    def fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Yield the blocks of one slice. Return the numbers of its records, rows and late records."""
         progress, left = Progress(), rows.num_rows
         with profile.stage("fold"):
             fold_bytes = self._fold_bytes(rows)
         for piece in slices(rows, fold_bytes):
-            progress = progress.merged((yield from self._fold(piece, profile, note)))
+            progress = progress.merged((yield from self._fold_piece(piece, profile, note)))
             note.folded(share=piece.num_rows / max(1, left))
             left -= piece.num_rows
         return progress
@@ -123,11 +128,11 @@ class MapSide:
             return whole_bytes
         part = 1.0  # an operator without `combine` makes at least one row of each record
         if self.stage.operator.combine is not None:
-            part = distinct_part(self._keys(rows))
+            part = distinct_part(self.keys(rows))
         return -(-whole_bytes // decide_pieces(part))
 
-    def _fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
-        """Do the same as `_fold_in_pieces` for one piece."""
+    def _fold_piece(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
+        """Do the same as `fold` for one piece."""
         with profile.stage("fold"):
             batch = self._batch(rows)
             folded = self.stage.operator.fold(
@@ -173,14 +178,15 @@ class MapSide:
                 checked_event_times(own, column=f"{', '.join(side.roots)}.{side.event_time}")
             times_us = checked_event_times(times, column=stage.event_time)
         return Batch(
-            keys=self._keys(rows),
+            keys=self.keys(rows),
             arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
             times_us=times_us,
             weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_changelog else None,
             sides=sides,
         )
 
-    def _keys(self, rows: pa.Table) -> list[pa.Array]:
+    def keys(self, rows: pa.Table) -> list[pa.Array]:
+        """Return the key columns of rows of the input."""
         return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
 
     def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
@@ -207,5 +213,6 @@ def _block(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.Record
     return pa.record_batch([[subtask], [kind.value], cell_of(block)], schema=BLOCK_SCHEMA)
 
 
-def _failure_batch(failure: bytes) -> pa.RecordBatch:
+def failure_batch(failure: bytes) -> pa.RecordBatch:
+    """Return an encoded error as the last block of a map task."""
     return _block(0, BlockKind.FAILURE, failure)

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 from urllib.parse import quote, unquote
 
@@ -52,36 +53,36 @@ _FORMAT = struct.Struct(f"<{len(fields(TaskNote))}d")
 
 
 class Note:
-    """The note of one task, which changes while the task runs. Without a file, it is kept and never written."""
+    """The note of one task, which changes while the task runs. Without a file, it is kept and never written.
+
+    Several threads of the task may add to it.
+    """
 
     def __init__(self, file: Path | None, bytes_total: float = 0.0) -> None:
         self._file = file
         self._values = {field.name: 0.0 for field in fields(TaskNote)} | {"bytes_total": bytes_total}
         self._next = 0.0  # when to write again
+        self._lock = Lock()
 
     def read(self, count: float) -> None:
         """Add bytes of input files that the task has read."""
-        self._values["bytes_read"] += count
-        self._write()
+        self._add("bytes_read", count)
 
     def made(self, rows: int) -> None:
         """Add rows that the map task has made of records, or that the subtask has received."""
-        self._values["rows"] += rows
-        self._write()
+        self._add("rows", rows)
 
     def counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the input, and count their records."""
         for batch in batches:
-            self._values["records"] += batch.num_rows
-            self._write()
+            self._add("records", batch.num_rows)
             yield batch
             del batch
 
     def folded(self, *, share: float) -> None:
         """Add bytes that the map task has folded.  share: of all that was read and not folded."""
         unfolded = self._values["bytes_read"] - self._values["bytes_folded"]
-        self._values["bytes_folded"] += share * unfolded
-        self._write()
+        self._add("bytes_folded", share * unfolded)
 
     def processed(self, share: float) -> None:
         """Set the part of its key groups that the subtask has processed."""
@@ -92,6 +93,11 @@ class Note:
         """Tell that the subtask has processed everything, and stores its state and output."""
         self._values |= {"sorted_share": 1.0, "is_stored": 1.0}
         self._write()
+
+    def _add(self, name: str, count: float) -> None:
+        with self._lock:
+            self._values[name] += count
+            self._write()
 
     def _write(self) -> None:
         if self._file is None or (now := time.monotonic()) < self._next:

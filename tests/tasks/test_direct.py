@@ -173,6 +173,27 @@ def test_the_answer_is_the_one_that_spark_reads(tmp_path: Path, spark: SparkSess
     assert answer(tmp_path, "direct") == answer(tmp_path, "through_spark")
 
 
+def test_one_task_combines_the_rows_of_all_cores(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    monkeypatch.setattr("mixedmode.executor.spark.cores", lambda _session: 4)
+    (tmp_path / "in").mkdir()
+    rows = pa.table({"k": range(3_000), "v": [k % 7 / 2 for k in range(3_000)]})
+    for number in range(4):
+        write_parquet(tmp_path / "in", f"{number}.parquet", rows.slice(number))
+    source = Source.parquet(tmp_path / "in", schema="k long, v double")
+    built = Job("machine", sources={"t": source}, mode="mixed", parallelism=2, checkpoint_dir=tmp_path / "machine")
+    outputs = {"n": "count(*)", "highest": "max(v)"}
+    (event,) = run(built.key_by("k").aggregate(outputs).write(Sink.parquet(tmp_path / "machine-out")), spark).committed
+    assert event.records == 4 * 3_000 - 6
+    assert "divide" in event.profile, "lanes divide their rows by key"
+    found = answer(tmp_path, "machine")
+    assert {row["k"]: (row["n"], row["highest"]) for row in found} == {
+        repr(k): (repr(min(k, 3) + 1), repr(k % 7 / 2)) for k in range(3_000)
+    }
+
+
 @pytest.mark.usefixtures("stages_of_an_epoch")
 def test_files_that_arrive_later_are_read_once_each(tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "in").mkdir()

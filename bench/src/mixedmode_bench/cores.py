@@ -4,12 +4,13 @@ A backlog of count-sum runs with 1, 2, 4, 8 and 16 map tasks and as many subtask
 in this process, without Spark, so the processor time of each is known, and no other task disturbs it. Perfect scaling
 is the same processor time per record for every number, and each distinct key in one row of the exchange.
 
-    serial seconds    of the longest map task and of the longest subtask: the time that no further core could shorten
+    serial seconds    of the longest map task and of the longest subtask: the time that no further core could shorten;
+                      of a map task for the machine, of the longest lane in each of its turns
 """
 
 import shutil
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind, MapSide
+from mixedmode.tasks.machine_side import InTurn, MachineSide, T, U, combines_on_machine
 from mixedmode.tasks.reports import SubtaskReport
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.testing.local_plan import local_plan
@@ -125,6 +127,7 @@ class _TimedExecutor(LocalExecutor):
     """Runs tasks one after the other, and notes the processor time of each."""
 
     maps: list[float] = field(default_factory=list)
+    map_serial: list[float] = field(default_factory=list)  # of each task, or of the lanes of a machine
     subtasks: list[float] = field(default_factory=list)
     blocks: list[pa.RecordBatch] = field(default_factory=list)
 
@@ -137,22 +140,27 @@ class _TimedExecutor(LocalExecutor):
             subtasks,
             sum(self.maps),
             sum(self.subtasks),
-            max(self.maps) + max(self.subtasks),
+            max(self.map_serial) + max(self.subtasks),
             sum(len(block.as_buffer()) for block in shuffled),
             sum(decode_block(block.as_buffer()).num_rows for block in shuffled),
         )
 
     @override
-    def _exchange(self, task: MapSide, tables: Iterable[pa.Table]) -> list[list[pa.RecordBatch]]:
-        blocks: list[list[pa.RecordBatch]] = [[] for _ in range(task.parallelism)]
-        for table in tables:
-            began = time.process_time()
-            made = LocalExecutor._exchange(self, task, [table])  # noqa: SLF001 - what this method overrides
-            for subtask, own in enumerate(made):
-                blocks[subtask] += own
-            self.maps.append(time.process_time() - began)
-        self.blocks.extend(batch for own in blocks for batch in own)
-        return blocks
+    def _mapped(self, task: MapSide, lanes: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        made: list[pa.RecordBatch] = []
+        began = time.process_time()
+        if combines_on_machine(task, len(lanes)):
+            workers = _TimedInTurn()
+            made += MachineSide(task, workers).blocks(lanes, task.note())
+            self.map_serial.append(workers.serial_seconds)
+        else:
+            for lane in lanes:
+                lane_began = time.process_time()
+                made += task(lane)
+                self.map_serial.append(time.process_time() - lane_began)
+        self.maps.append(time.process_time() - began)
+        self.blocks.extend(made)
+        return iter(made)
 
     @override
     def _run_stage(
@@ -164,3 +172,19 @@ class _TimedExecutor(LocalExecutor):
             found.append(self._run_subtask(task, own, number))
             self.subtasks.append(time.process_time() - began)
         return found
+
+
+class _TimedInTurn(InTurn):
+    """Runs one lane after the other, and adds up the processor time of the longest one of each turn."""
+
+    serial_seconds = 0.0
+
+    @override
+    def map(self, function: Callable[[T], U], items: Sequence[T]) -> Iterator[U]:
+        longest = 0.0
+        for item in items:
+            began = time.process_time()
+            result = function(item)
+            longest = max(longest, time.process_time() - began)
+            yield result
+        self.serial_seconds += longest
