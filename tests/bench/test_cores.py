@@ -8,7 +8,7 @@ from mixedmode_bench.workload import Size
 SIZE = Size(4_000, 50)
 
 
-def test_the_exchange_has_a_row_for_each_key_of_each_map_task(tmp_path: Path) -> None:
+def test_the_exchange_has_at_most_a_row_for_each_key_of_each_map_task(tmp_path: Path) -> None:
     said: list[str] = []
     growths = measure_cores(SIZE, tmp_path, 1, said.append)
     assert [growth.subtasks for growth in growths] == list(SUBTASKS) == [int(text.split()[0]) for text in said]
@@ -16,7 +16,5 @@ def test_the_exchange_has_a_row_for_each_key_of_each_map_task(tmp_path: Path) ->
     assert all(growth.shuffled_rows <= SIZE.keys * growth.subtasks for growth in growths)
     assert all(growth.shuffled_bytes > 0 and growth.serial_seconds <= growth.seconds for growth in growths)
     assert growth_table(growths, SIZE).row_count == len(SUBTASKS)
-    assert (
-        verdicts(growths, SIZE)[1]
-        == f"rows/key: {growths[-1].shuffled_rows / SIZE.keys:.2f}, target at most 1.3: missed"
-    )
+    assert growths[-1].shuffled_rows == SIZE.keys, "one map task combines the rows of all lanes"
+    assert verdicts(growths, SIZE)[1] == "rows/key: 1.00, target at most 1.3: met"
