@@ -130,7 +130,7 @@ def test_a_library_that_is_missing_is_found_without_a_connection(monkeypatch: py
     monkeypatch.delitem(sys.modules, "mixedmode.connectors.postgres.table", raising=False)
     monkeypatch.setitem(sys.modules, "psycopg", None)
     (problem,) = library_problems(JobSpec.model_validate(JOB), where)
-    assert str(problem).startswith("sink: a job that writes to PostgreSQL needs the library psycopg")
+    assert str(problem).startswith("sink: a job that uses PostgreSQL needs the library psycopg")
     assert "[postgres]" in str(problem)
 
 

@@ -2,6 +2,8 @@
 
 import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from mixedmode.spark.warm_daemon import WARM
 
 pytestmark = pytest.mark.spark
 
+ROOT = Path(__file__).parents[2]
 _STATUS_FILE = Path("/proc/self/status")
 STATUS = _STATUS_FILE.read_text() if _STATUS_FILE.exists() else ""
 
@@ -49,7 +52,26 @@ def test_workers_have_small_pages(spark: SparkSession) -> None:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
 def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: SparkSession) -> None:
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(parent, "command string").collect()
-    assert f"-m mixedmode.spark.daemon {WARM}" in row.command, "it was started early, and then not refused"
+    assert "-m mixedmode.spark.daemon" in row.command
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
+def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_early(tmp_path: Path) -> None:
+    """In a program of its own: Spark starts a later daemon itself, such as after the end of the first one."""
+    program = (
+        "from pathlib import Path\n"
+        "from mixedmode import Job, Sink, Source\n"
+        "from mixedmode.spark.session import open_session\n"
+        "from tests.harness import SPARK\n"
+        "from tests.spark.test_session import parent\n"
+        f"here = Path({str(tmp_path)!r})\n"
+        "job = Job('early', sources={'t': Source.parquet(here, bounded=True)}, spark=SPARK)\n"
+        "job = job.sql('SELECT * FROM t').write(Sink.console())\n"
+        "session = open_session(job.spec, log_folder=here)\n"
+        "print(session.range(0, 1, 1, 1).mapInArrow(parent, 'command string').collect())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert f"-m mixedmode.spark.daemon {WARM}" in done.stdout, "it was not refused"
 
 
 def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:
