@@ -12,7 +12,16 @@ from mixedmode_bench.summary import Goal, goals, lines, rounds_text
 from mixedmode_bench.texts import bound_text, count_text, event_text, goal_text, seconds_text, spread_text, times_text
 
 FOLDER = Path(__file__).parents[2] / "bench" / "results"
-KEPT = ("modes.json", "main.json", "live.json", "sizes.json", "flights.json", "workloads.json", "scaling.json")
+KEPT = (
+    "modes.json",
+    "main.json",
+    "live.json",
+    "sizes.json",
+    "flights.json",
+    "workloads.json",
+    "tables.json",
+    "scaling.json",
+)
 
 
 def results_section() -> str:

@@ -17,7 +17,7 @@ from mixedmode_bench import events
 from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
 
 PLACE = "MIXEDMODE_BENCH_FLIGHTS"
-_CHECKOUT = Path(__file__).parents[3]
+_CHECKOUT = Path(__file__).parents[4]
 _MILES_MIN = 100
 
 
