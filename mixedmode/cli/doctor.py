@@ -239,9 +239,9 @@ def _print_table(findings: Sequence[Finding], stream: TextIO) -> None:
     from rich import box
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("", "what", "found", "needed", box=box.SIMPLE_HEAD)
+    table = Table("", *(Column(name, overflow="fold") for name in ("what", "found", "needed")), box=box.SIMPLE_HEAD)
     for finding in findings:
         mark = "[green]ok[/]" if finding.ok else "[bold red]missing[/]"
         table.add_row(mark, escape(finding.what), escape(finding.found), escape(finding.needed))

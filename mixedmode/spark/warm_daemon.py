@@ -34,8 +34,9 @@ WARM = "--warm"  # the argument of a warm daemon, followed by the number of its 
 _PATH_BYTES_MAX = 100  # of a socket's file; Linux allows 107, others less
 _STREAMS = 3
 _END_SECONDS = 5.0
-#: variables that Spark sets for a daemon. numpy and Arrow choose their threads by them, and Python its hashes.
-_AS_SPARK_SETS = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "YES"}
+#: variables of a daemon that Spark sets whatever the driver has. numpy and Arrow choose their threads by them.
+_SET_BY_SPARK = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "YES"}
+_DEFAULT_OF_SPARK = {"PYTHONHASHSEED": "0"}  # unless the driver has another: all workers must hash alike
 #: read at run time only: by PySpark, by mixedmode, by nobody
 _MAY_DIFFER = ("SPARK_", "PYSPARK_", "_PYSPARK_", "PYTHON_", "MIXEDMODE_")
 _MAY_DIFFER_ALONE = frozenset({"PYTHONPATH", "_", "SHLVL", "PWD", "OLDPWD"})  # the module path is compared instead
@@ -71,7 +72,7 @@ class WarmDaemon:
         self._listener.bind(str(self._file))
         self._listener.listen()
         #: as that of the JVM, which is started now
-        self._environment = {**os.environ, **_AS_SPARK_SETS}
+        self._environment = {**_DEFAULT_OF_SPARK, **os.environ, **_SET_BY_SPARK}
         self._process: subprocess.Popen[bytes] | None = None
 
     @contextmanager

@@ -85,7 +85,7 @@ def combines_on_machine(map_side: MapSide, lanes: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """What a lane has read at once: rows, the progress in them, the key columns of a sample, and the seconds."""
+    """A slice of a lane: its rows, the progress in them, the key columns of a sample, and the seconds of reading."""
 
     rows: pa.Table
     seen: Progress

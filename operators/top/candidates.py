@@ -1,4 +1,4 @@
-"""Which rows of a batch may be among the best of their keys, by the first order column alone.
+"""Finds the rows of a batch that may be among the best of their keys, by the first order column alone.
 
 The other rows are dropped before rows are packed into bytes and sorted, which takes several times as long.
 

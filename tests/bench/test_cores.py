@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mixedmode_bench.cores import SUBTASKS, growth_table, measure_cores, verdicts
+from mixedmode_bench.cores import SUBTASKS, growth_table, measure_cores, threads_text, verdicts
 from mixedmode_bench.workload import Size
 
 SIZE = Size(4_000, 50)
@@ -18,3 +18,5 @@ def test_the_exchange_has_at_most_a_row_for_each_key_of_each_map_task(tmp_path: 
     assert growth_table(growths, SIZE).row_count == len(SUBTASKS)
     assert growths[-1].shuffled_rows == SIZE.keys, "one map task combines the rows of all lanes"
     assert verdicts(growths, SIZE)[1] == "rows/key: 1.00, target at most 1.3: met"
+    assert [bool(growth.elapsed_by_threads) for growth in growths] == [False, False, True, True, True]
+    assert threads_text(growths[-1]).startswith("map task of 16 lanes, by number of threads: ")

@@ -258,9 +258,12 @@ def test_a_run_is_refused_with_the_same_text_as_the_doctors(monkeypatch: pytest.
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
-def test_a_run_on_a_healthy_machine_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_on_a_healthy_machine_is_let_through_without_a_word(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     give(monkeypatch, HEALTHY)
     require_environment([])
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_packages_of_this_environment_are_within_their_ranges() -> None:

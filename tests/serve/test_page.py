@@ -105,6 +105,7 @@ def test_a_mark_is_shown_although_the_first_request_for_it_fails(page: Page, tmp
         page.value(FAIL_ONCE)
         site.job.mark("savepoint", "savepoint of epoch 7")
         page.wait("document.getElementById('marks').innerText.includes('savepoint of epoch 7')")
+        assert page.value("document.getElementById('marks').innerText.match(/savepoint of epoch 7/g).length") == 1
 
 
 def test_over_folders_the_page_shows_one_job_at_a_time_without_charts_of_times(page: Page, tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: Spar
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
-def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_early(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hash_seed", [{}, {"PYTHONHASHSEED": "7"}], ids=["default hashes", "hashes of a seed"])
+def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_early(
+    tmp_path: Path, hash_seed: dict[str, str]
+) -> None:
     """In a program of its own: Spark starts a later daemon itself, such as after the end of the first one."""
     program = (
         "from pathlib import Path\n"
@@ -70,7 +73,10 @@ def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_
         "session = open_session(job.spec, log_folder=here)\n"
         "print(session.range(0, 1, 1, 1).mapInArrow(parent, 'command string').collect())\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"} | hash_seed
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
     assert f"-m mixedmode.spark.daemon {WARM}" in done.stdout, "it was not refused"
 
 

@@ -62,7 +62,7 @@ def small_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.setattr(warm_daemon, "DAEMON", "small_daemon")
     path = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
-    for name, value in warm_daemon._AS_SPARK_SETS.items():
+    for name, value in {**warm_daemon._DEFAULT_OF_SPARK, **warm_daemon._SET_BY_SPARK}.items():
         monkeypatch.setenv(name, value)
     with TemporaryDirectory(dir="/tmp") as short:  # the name of a socket must be short
         monkeypatch.setattr(warm_daemon, "own_temporary_folder", lambda: Path(short))
@@ -70,7 +70,7 @@ def small_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 
 def asked(warm: WarmDaemon, variables: Mapping[str, str]) -> str:
-    """What is printed to the streams of the process that Spark would start."""
+    """Return what the process that Spark would start prints to its streams."""
     with warm.announced():
         environment = {**os.environ, **variables}
     command = [sys.executable, "-m", "small_daemon", "pyspark.worker"]

@@ -65,6 +65,29 @@ def test_every_type_comes_as_it_is_and_null_is_not_the_empty_text(database: Data
     assert set(third.values()) == {None}
 
 
+def test_a_value_of_several_megabytes_is_read(database: Database) -> None:
+    run_sql(database, "CREATE TABLE t (a text, b int)", "INSERT INTO t VALUES (repeat('x', 5000000), 1), ('y', 2)")
+    _, rows = opened(database.url).rows()
+    assert [(len(row["a"]), row["b"]) for row in rows.to_pylist()] == [(5_000_000, 1), (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("date", "infinity"),
+        ("timestamptz", "-infinity"),
+        ("timestamp", "infinity"),
+        ("numeric(5, 1)", "NaN"),
+    ],
+)
+def test_a_value_without_an_equal_in_spark_is_refused_as_one(database: Database, kind: str, value: str) -> None:
+    run_sql(database, f"CREATE TABLE t (a {kind})", f"INSERT INTO t VALUES ('{value}')")
+    with pytest.raises(InvalidJobError) as caught:
+        opened(database.url).rows()
+    assert "has a value that has no equal in Spark" in str(caught.value)
+    assert "Leave such rows out in a view" in str(caught.value)
+
+
 def test_one_column_that_is_null_and_an_empty_table_are_read(database: Database) -> None:
     run_sql(database, "CREATE TABLE t (a int, b int[])", "INSERT INTO t VALUES (NULL), (1), (NULL)")
     table = opened(database.url, columns="a")

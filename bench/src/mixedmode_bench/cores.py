@@ -6,11 +6,14 @@ is the same processor time per record for every number, and each distinct key in
 
     serial seconds    of the longest map task and of the longest subtask: the time that no further core could shorten;
                       of a map task for the machine, of the longest lane in each of its turns
+
+For these figures the lanes of a machine run in turn. What threads save on this machine is measured apart.
 """
 
+import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -26,7 +29,7 @@ from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind, MapSide
-from mixedmode.tasks.machine_side import InTurn, MachineSide, T, U, combines_on_machine
+from mixedmode.tasks.machine_side import InTurn, MachineSide, T, Threads, U, combines_on_machine
 from mixedmode.tasks.reports import SubtaskReport
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.testing.local_plan import local_plan
@@ -44,7 +47,8 @@ GROWTH_MAX, ROWS_MAX = 1.4, 1.3  # of processor time per record at 16 subtasks; 
 class Growth:
     """The figures of a run with this number of subtasks.
 
-    `map_seconds` and `subtask_seconds`: processor time, added up over all tasks of the kind.
+    `map_seconds` and `subtask_seconds`: processor time, added up over all tasks of the kind. `elapsed_by_threads`:
+    {number of threads: seconds that pass while they run the map task for the machine}; empty without such a task.
     """
 
     subtasks: int
@@ -53,6 +57,7 @@ class Growth:
     serial_seconds: float
     shuffled_bytes: int
     shuffled_rows: int
+    elapsed_by_threads: Mapping[int, float]
 
     @property
     def seconds(self) -> float:
@@ -86,6 +91,12 @@ def growth_table(growths: Sequence[Growth], size: Size) -> Table:
         texts = (f"{value:.3f}" for value in per_record)
         table.add_row(str(one.subtasks), *texts, f"{one.serial_seconds:.2f}", f"{one.shuffled_bytes / 1e6:,.1f}", *rows)
     return table
+
+
+def threads_text(growth: Growth) -> str:
+    """Return what threads save of the time of a map task for the machine, which there must be."""
+    times = (f"{seconds:.2f} s with {threads}" for threads, seconds in growth.elapsed_by_threads.items())
+    return f"map task of {growth.subtasks} lanes, by number of threads: {', '.join(times)}"
 
 
 def verdicts(growths: Sequence[Growth], size: Size) -> list[str]:
@@ -130,6 +141,7 @@ class _TimedExecutor(LocalExecutor):
     map_serial: list[float] = field(default_factory=list)  # of each task, or of the lanes of a machine
     subtasks: list[float] = field(default_factory=list)
     blocks: list[pa.RecordBatch] = field(default_factory=list)
+    elapsed: dict[int, float] = field(default_factory=dict)  # {threads: seconds}, of the map task for the machine
 
     def growth(self, subtasks: int) -> Growth:
         """Return the figures of the run."""
@@ -143,24 +155,36 @@ class _TimedExecutor(LocalExecutor):
             max(self.map_serial) + max(self.subtasks),
             sum(len(block.as_buffer()) for block in shuffled),
             sum(decode_block(block.as_buffer()).num_rows for block in shuffled),
+            self.elapsed,
         )
 
     @override
     def _mapped(self, task: MapSide, lanes: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        kept = [list(lane) for lane in lanes]
         made: list[pa.RecordBatch] = []
+        is_one_task = combines_on_machine(task, len(kept))
         began = time.process_time()
-        if combines_on_machine(task, len(lanes)):
+        if is_one_task:
             workers = _TimedInTurn()
-            made += MachineSide(task, workers).blocks(lanes, task.note())
+            made += MachineSide(task, workers).blocks([iter(lane) for lane in kept], task.note())
             self.map_serial.append(workers.serial_seconds)
         else:
-            for lane in lanes:
+            for lane in kept:
                 lane_began = time.process_time()
-                made += task(lane)
+                made += task(iter(lane))
                 self.map_serial.append(time.process_time() - lane_began)
         self.maps.append(time.process_time() - began)
+        if is_one_task:
+            self._time_threads(task, kept)
         self.blocks.extend(made)
         return iter(made)
+
+    def _time_threads(self, task: MapSide, lanes: Sequence[Sequence[pa.RecordBatch]]) -> None:
+        for threads in sorted({1, os.cpu_count() or 1}):
+            began = time.perf_counter()
+            for _ in MachineSide(task, Threads(threads)).blocks([iter(lane) for lane in lanes], task.note()):
+                pass
+            self.elapsed[threads] = time.perf_counter() - began
 
     @override
     def _run_stage(

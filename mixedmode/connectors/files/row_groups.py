@@ -1,4 +1,6 @@
-"""Which row groups of a Parquet file a task reads, and which columns of each: those for queries that a row may pass.
+"""Chooses the row groups of a Parquet file that a task reads, and the columns of each.
+
+A row group is read if one of its rows may pass a query, with the columns that such queries use.
 
 The statistics of a row group say which values its columns may have. They are used for whole numbers, dates, timestamps
 and bytes, and only where the file has the type that is read: else a value may change. Floats are left out, since NaN

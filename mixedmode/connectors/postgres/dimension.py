@@ -37,6 +37,7 @@ SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 """
 _DIGITS_MAX = 38  # of Spark's decimals
+_BLOCK_BYTES_MAX = 2**30  # no value in PostgreSQL is larger
 _INT32, _INT64 = pa.int32(), pa.int64()
 #: {type in the catalogue: (type in SQL steps, type in the CSV, expression that makes it)}
 _KINDS: dict[str, tuple[pa.DataType, pa.DataType, str]] = {
@@ -80,6 +81,8 @@ def rows_of(text: bytes, columns: Sequence[ReadColumn]) -> pa.Table:
     """Return the rows in the CSV of COPY, with a header. NULL is an empty field without quotes."""
     table = pyarrow.csv.read_csv(
         pa.BufferReader(text),
+        # Arrow refuses a row that is larger than two blocks
+        read_options=pyarrow.csv.ReadOptions(block_size=min(len(text) + 1, _BLOCK_BYTES_MAX)),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types={column.name: column.sent for column in columns},
@@ -160,12 +163,14 @@ class PostgresDimension(OpenSource, HasVersions):
         try:
             return rows_of(text, self._columns)
         except pa.ArrowInvalid as error:
-            msg = (
-                f"{self._where}: the table has a value that has no equal in Spark, such as a number that is NaN or a "
-                "time that is infinite. Leave such rows out in a view, and make that the dimension. "
-                f"cause={error}, table={self._spec.place}"
-            )
-            raise InvalidJobError(msg) from error
+            raise self._not_in_spark(str(error)) from error
+
+    def _not_in_spark(self, cause: str) -> InvalidJobError:
+        return InvalidJobError(
+            f"{self._where}: the table has a value that has no equal in Spark, such as a number that is NaN or a time "
+            "that is infinite. Leave such rows out in a view, and make that the dimension. "
+            f"cause={cause}, table={self._spec.place}"
+        )
 
     def _check_columns(self, connection: psycopg.Connection) -> None:
         if self._wanted(connection) != self._columns:
@@ -209,6 +214,8 @@ class PostgresDimension(OpenSource, HasVersions):
         cause = self._login.told(error)
         if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
             raise not_reached(cause, self._spec.place) from error
+        if isinstance(error, psycopg.DataError | psycopg.NotSupportedError):  # the latter of an infinite number
+            raise self._not_in_spark(cause) from error
         msg = (
             f"{self._where}: the database refuses to read the table. Let the user of the job select from it, or "
             f"correct the settings. cause={cause}, table={self._spec.place}"

@@ -16,7 +16,7 @@ from mixedmode.operators.co_group import (
     CoGroupReference,
     SessionCoGroupOperator,
 )
-from mixedmode.operators.interface import Batch, SubtaskContext
+from mixedmode.operators.interface import Batch, KeyedOperator, SubtaskContext
 from mixedmode.operators.join import JoinLayout
 from mixedmode.operators.process import OnError
 from mixedmode.plan.stored_operators import described, operator_from
@@ -195,8 +195,8 @@ def test_a_group_that_failed_stops_the_job_and_names_its_window() -> None:
     assert "on-error" in str(raised.value)
 
 
-def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None:
-    operator = operator_of(Sliding(10, 5))
+def stored_again(operator: CoGroupOperator | SessionCoGroupOperator) -> tuple[KeyedOperator, list[pa.Table]]:
+    """Return the operator that is read back from its text, and the rows that wait in the state of each side."""
     times = pa.array([7, 7, 8], pa.timestamp("us", "UTC"))
     batch = Batch(
         keys=[pa.array(["a", "a", None])],
@@ -212,45 +212,34 @@ def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None
         assert list(operator.process(iter([table]), SubtaskContext(backend, time, KeyGroupRange(0, 1)))) == []
     stored = described(operator)
     assert stored is not None
-    again = operator_from(stored)
-    assert isinstance(again, CoGroupOperator)
-    assert (again.states, again.layout, again.windows) == (operator.states, LAYOUT, Sliding(10, 5))
     views = views_of({"operator": stored, "states": [dict(one.as_json()) for one in operator.states]}, Moment(None, 0))
     found = []
     for side, view in enumerate(views.values()):
         own = [(key, value) for key, value in state.entries.items() if key[2] == side]
-        rows = view.part.decode(StateRange([key for key, _ in own], [value for _, value in own]))
-        times_of = [rows.column(name).cast(pa.int64()).to_pylist() for name in ("window_start", "window_end")]
-        found.append(list(zip(*times_of, rows.column("k").to_pylist(), rows.column(3).to_pylist(), strict=True)))
-    assert found == [[(0, 10, "a", 1)] * 2 + [(5, 15, "a", 1)] * 2, [(0, 10, None, 2), (5, 15, None, 2)]]
+        found.append(view.part.decode(StateRange([key for key, _ in own], [value for _, value in own])))
+    return operator_from(stored), found
+
+
+def columns(rows: pa.Table, *names: str) -> list[tuple[object, ...]]:
+    """Return some columns of each row. Times are microseconds."""
+    found = [rows.column(name) for name in names]
+    found = [one.cast(pa.int64()) if pa.types.is_timestamp(one.type) else one for one in found]
+    return list(zip(*(one.to_pylist() for one in found), strict=True))
+
+
+def test_the_waiting_rows_can_be_read_with_the_bounds_of_their_windows() -> None:
+    operator = operator_of(Sliding(10, 5))
+    again, (lefts, rights) = stored_again(operator)
+    assert isinstance(again, CoGroupOperator)
+    assert (again.states, again.layout, again.windows) == (operator.states, LAYOUT, Sliding(10, 5))
+    bounds = ("window_start", "window_end", "k")
+    assert columns(lefts, *bounds, "l") == [(0, 10, "a", 1)] * 2 + [(5, 15, "a", 1)] * 2
+    assert columns(rights, *bounds, "r") == [(0, 10, None, 2), (5, 15, None, 2)]
 
 
 def test_the_waiting_rows_of_sessions_can_be_read() -> None:
     operator = operator_of(10)
-    times = pa.array([7, 7, 8], pa.timestamp("us", "UTC"))
-    batch = Batch(
-        keys=[pa.array(["a", "a", None])],
-        arguments=[pa.array([1, 1, None]), times, pa.array([None, None, 2]), times],
-        times_us=np.array([7, 7, 8]),
-        weights=None,
-        sides=np.array([0, 0, 1], np.uint8),
-    )
-    state = MemoryState()
-    with state.epoch() as backend:
-        table = sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=1).table)
-        time = EpochTime(MIN_TIME_US, 0, 0, None, is_backlog=False, was_backlog=None)
-        assert list(operator.process(iter([table]), SubtaskContext(backend, time, KeyGroupRange(0, 1)))) == []
-    stored = described(operator)
-    assert stored is not None
-    again = operator_from(stored)
+    again, (lefts, rights) = stored_again(operator)
     assert isinstance(again, SessionCoGroupOperator)
     assert (again.states, again.layout, again.gap_us) == (operator.states, LAYOUT, 10)
-    views = views_of({"operator": stored, "states": [dict(one.as_json()) for one in operator.states]}, Moment(None, 0))
-    found = []
-    for side, view in enumerate(views.values()):
-        own = [(key, value) for key, value in state.entries.items() if key[2] == side]
-        rows = view.part.decode(StateRange([key for key, _ in own], [value for _, value in own]))
-        found.append(
-            list(zip(rows.column("k").to_pylist(), rows.column("l" if side == 0 else "r").to_pylist(), strict=True))
-        )
-    assert found == [[("a", 1)] * 2, [(None, 2)]]
+    assert (columns(lefts, "k", "l"), columns(rights, "k", "r")) == ([("a", 1)] * 2, [(None, 2)])

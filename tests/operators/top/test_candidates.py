@@ -16,7 +16,7 @@ VALUES = {
     "int8": (pa.int8(), st.integers(-128, 127)),
     "int64": (pa.int64(), st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-3, 3))),
     "float64": (pa.float64(), st.floats()),
-    "decimal": (pa.decimal128(38, 3), st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(n).scaleb(-3))),
+    "decimal": (pa.decimal128(38, 3), st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: Decimal(f"{n}e-3"))),
     "timestamp": (pa.timestamp("us"), st.integers(-(2**63), 2**63 - 1)),
     "bool": (pa.bool_(), st.booleans()),
 }
