@@ -35,19 +35,20 @@ from mixedmode.tasks.stage_columns import (
     with_source_column,
 )
 
-__all__ = ["StageInputs", "with_direct_reads"]
+__all__ = ["StageInputs", "reader_columns", "with_direct_reads"]
 
 _ZONE, _CORRUPT = "spark.sql.session.timeZone", "spark.sql.columnNameOfCorruptRecord"
 
 
 @dataclass(frozen=True, slots=True)
 class StageInputs:
-    """Stand-ins of what was analysed: the sources by name, and the relations that each stage or result reads.
+    """Stand-ins of what was analysed: sources and keyed stages, and the relations that each stage or result reads.
 
-    relations: by the names of entries (JobPlan.entries).
+    relations: by the names of readers (JobPlan.readers).
     """
 
     sources: Mapping[str, DataFrame]
+    stages: dict[str, DataFrame] = field(default_factory=dict)
     relations: dict[str, Sequence[Relation]] = field(default_factory=dict)
 
 
@@ -99,7 +100,7 @@ def _entry_reads(
     """Yield what a reader of sources reads of each of them. One reader also measures their progress (measured_by)."""
     measures = plan.source_rows is None and entry == plan.measured_by
     frames = {
-        number: (relation, _columns(plan, entry, relation, number, measures=measures))
+        number: (relation, reader_columns(plan, entry, relation, number, measures=measures))
         for number, relation in enumerate(inputs.relations[entry])
         if relation.sources
     }
@@ -130,8 +131,8 @@ def _direct_read(name: str, source: DataFrame, spec: SourceSpec, made: Sequence[
     return DirectRead(name, used, queries, lines)
 
 
-def _columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, measures: bool) -> DataFrame:
-    """Return the columns that a reader takes of a relation of a source.  number: of the relation."""
+def reader_columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, measures: bool = False) -> DataFrame:
+    """Return the columns that a reader takes of a relation.  number: of the relation."""
     reads, stage = plan.reader(entry)
     frame = relation.frame
     if reads.changelogs:

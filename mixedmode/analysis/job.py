@@ -21,6 +21,7 @@ from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.function_steps import PairStep, analysed_function
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
+from mixedmode.analysis.inner_reads import with_inner_reads
 from mixedmode.analysis.joins import analysed_join, selected_rows
 from mixedmode.analysis.keyed_stages import keyed_stage
 from mixedmode.analysis.keyed_steps import StepInput, check_alike, with_computed_keys
@@ -196,6 +197,8 @@ class _Walk:
         """Let these columns be the rows of a step."""
         frame = stand_in(self._session, fields)
         sources, stages = ((name,), ()) if is_map else ((), (name,))
+        if not is_map:
+            self._inputs.stages[name] = frame
         self._relations["steps", index] = Relation(name, frame, sources=sources, stages=stages, root=frame)
 
     def plan(self) -> JobPlan:
@@ -218,7 +221,8 @@ class _Walk:
             partitions={name: column for name, column in self._partitions.items() if name in strategies},
             source_schemas=self._source_schemas(plan),
         )
-        return with_changelogs(with_direct_reads(plan, self._spec.sources, self._inputs))
+        plan = with_direct_reads(plan, self._spec.sources, self._inputs)
+        return with_changelogs(with_inner_reads(plan, self._inputs))
 
     @property
     def _sources_read(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from functools import partial, reduce
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.types import Epoch, ListState
 from mixedmode.connectors.files.source import FileSource
@@ -57,6 +58,7 @@ from mixedmode.tasks.direct import (
     reads_in_threads,
 )
 from mixedmode.tasks.exchange import BLOCK_DDL, MapSide
+from mixedmode.tasks.inner_reads import InnerRead
 from mixedmode.tasks.machine_side import combines_on_machine
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
@@ -180,16 +182,29 @@ class _EpochRun:
         return _Readers(self, given, hold).result(list_states)
 
     def rows_for(self, entry: str, given: EpochInput, rows: Mapping[str, DataFrame]) -> DataFrame | None:
-        """Return the rows that a stage or a result reads: of sources, and of the stages in `rows`; None if of none."""
+        """Return the rows of Spark that a stage or a result reads; None if there are none.
+
+        They are of sources, and of those stages in `rows` whose rows do not stay in Arrow.
+        """
         reads, stage = self.task.plan.reader(entry)
         parts = []
         if reads.sources:
             part = given.rows(entry)
             parts += [] if part is None else [part]
-        there = {name: rows[name] for name in reads.stages if name in rows}
+        in_arrow = self.task.plan.inner.get(entry, {})
+        there = {name: rows[name] for name in reads.stages if name in rows and name not in in_arrow}
         if there:
             parts.append(rows_read(self.session, reads, there, self.task.plan, stage, tables=self.tables))
         return reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts) if parts else None
+
+    def read_in_arrow(
+        self, entry: str, task: MapSide | RowsTask, rows: Mapping[str, DataFrame], output: str | StructType
+    ) -> list[DataFrame]:
+        """Return what the tasks of a stage or a result return for rows that stay in Arrow, of each stage in `rows`."""
+        inner = self.task.plan.inner.get(entry, {})
+        return [
+            rows[name].mapInArrow(InnerRead(task, queries), output) for name, queries in inner.items() if name in rows
+        ]
 
     def reports(self, action: str, output: DataFrame) -> list[SubtaskReport]:
         """Compute the rows of a frame, and return the reports in it."""
@@ -207,6 +222,7 @@ class _EpochRun:
         frame = self.rows_for(entry_of(name), given, rows)
         if frame is not None:
             parts.append(frame.mapInArrow(write, report))
+        parts += self.read_in_arrow(entry_of(name), write, rows, report)
         return reduce(DataFrame.union, parts) if parts else None
 
     def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> DataFrame:
@@ -224,9 +240,10 @@ class _EpochRun:
         frame = self.rows_for(stage.operator_id, given, rows)
         parallelism = task.settings.parallelism_of(stage.operator_id)
         has_files = any(of_source for _, of_source in files)
-        if frame is None and (not has_files or is_single_stage(effort_bytes(files), parallelism=parallelism)):
-            return DirectMapSide(fold, one_task(files))
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
+        parts += self.read_in_arrow(stage.operator_id, fold, rows, BLOCK_DDL)
+        if not parts and (not has_files or is_single_stage(effort_bytes(files), parallelism=parallelism)):
+            return DirectMapSide(fold, one_task(files))
         if has_files:
             parts.append(self._blocks_of_files(fold, files))
         return reduce(DataFrame.union, parts)
@@ -326,7 +343,8 @@ class _Readers:
             name = next(name for name in task.plan.rows_results if entry_of(name) == reader)
             written = run.rows_written(task, name, self.given, self.rows)
             return list if written is None else partial(run.reports, rows_action(name), written)
-        subtask = subtasks(task, stage, tells_attempt=may_compute_twice(run.session))
+        in_blocks = task.plan.stays_in_arrow(reader)
+        subtask = subtasks(task, stage, tells_attempt=may_compute_twice(run.session), in_blocks=in_blocks)
         output = run.run_subtasks(run.blocks(task, stage, self.given, self.rows), subtask)
         if subtask.is_inner:
             # A stage writes runs, so it must run only once: persist its rows, as they are read twice.

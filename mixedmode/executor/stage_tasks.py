@@ -18,7 +18,7 @@ from mixedmode.plan.stages import KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
 from mixedmode.tasks.exchange import MapSide
-from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
+from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, BLOCK_FIELD
 from mixedmode.tasks.map_task import MapTask
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.memory import path_for, share_memory, slice_bytes
@@ -85,16 +85,19 @@ def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
     )
 
 
-def subtasks(task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False) -> SubtaskTask:
+def subtasks(
+    task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False, in_blocks: bool = False
+) -> SubtaskTask:
     """Return the subtasks of a keyed stage.
 
-    tells_attempt: the rows for other stages carry the id of their attempt (tasks/inner_rows.py).
+    Of the rows for other stages (tasks/inner_rows.py): tells_attempt: they carry the id of their attempt. in_blocks:
+    they are blocks.
     """
     attributes, settings, state = stage.operator.attributes, task.settings, None
     is_inner, path = task.plan.is_inner(stage.operator_id), path_for(attributes, task.path_of(stage))
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
-    rows = stage.emitted_fields if is_inner else ()
+    rows = ([BLOCK_FIELD] if in_blocks else stage.emitted_fields) if is_inner else ()
     results = task.plan.results_of(stage.operator_id)
     names = {*stage.side_outputs, *results}
     return SubtaskTask(

@@ -219,10 +219,12 @@ def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iter
 
 
 def _computed_by(reads: Reads, plan: JobPlan) -> str:
-    if reads.sources and plan.direct:
+    reasons = [plan.inner_by_spark[stage] for stage in reads.stages if stage in plan.inner_by_spark]
+    if reads.sources and not plan.direct:
+        reasons.insert(0, plan.by_spark_because)
+    elif not reasons:
         return "on Arrow"
-    why = plan.by_spark_because if reads.sources else "it follows a keyed step"
-    return f"by Spark (because {why})" if why else "by Spark"
+    return f"by Spark (because {reasons[0]})" if reasons[0] else "by Spark"
 
 
 def _one_line(sql: str) -> str:

@@ -106,6 +106,8 @@ class JobPlan:
 
     `direct`: {entry: what map tasks read from files themselves}, of all entries, and of PROGRESS if `measures_first`;
     {}: Spark reads. `by_spark_because`: why Spark reads, for `explain`.
+    `inner`: {reader: {stage: how tasks make the reader's rows of those of the stage}}, of stages whose rows stay in
+    Arrow. `inner_by_spark`: {stage that has readers: why its rows are rows of Spark}, of all others.
     `event_times`: {source: its event-time column}, for the sources that declare one.
     `sources_read`: in the order in which Spark numbers them.
     `strategies`: {source: its watermark strategy}; {} if no step uses event time.
@@ -132,6 +134,8 @@ class JobPlan:
     source_schemas: Mapping[str, str] = field(default_factory=dict)
     direct: Mapping[str, tuple[DirectRead, ...]] = field(default_factory=dict)
     by_spark_because: str = ""
+    inner: Mapping[str, Mapping[str, tuple[Query, ...]]] = field(default_factory=dict)
+    inner_by_spark: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def rows_results(self) -> Mapping[str, ResultPlan]:
@@ -178,6 +182,10 @@ class JobPlan:
     def results_of(self, operator_id: str) -> tuple[str, ...]:
         """Return the names of the results that a stage writes."""
         return tuple(name for name, result in self.results.items() if result.stage == operator_id)
+
+    def stays_in_arrow(self, operator_id: str) -> bool:
+        """Return whether the rows of a stage stay in Arrow on their way to its readers."""
+        return any(operator_id in of_stage for of_stage in self.inner.values())
 
     def is_inner(self, operator_id: str) -> bool:
         """Return whether another stage, or a result after sql, reads the rows of a stage."""

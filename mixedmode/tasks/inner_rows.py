@@ -7,7 +7,8 @@ attempt than the report. State and rows would be of two computations, which need
 So on a cluster each row carries the id of its attempt. A row of an attempt without a valid report raises an error, and
 the stages of the epoch run again. A local master has one process and loses nothing, so its rows carry no attempt.
 
-executor/rows_between.py reads such rows.
+The rows are columns of the frame, or blocks in one column of it (JobPlan.stays_in_arrow). executor/rows_between.py
+returns such frames. Spark makes the rows of the readers of columns, and tasks/inner_reads.py those of blocks.
 """
 
 import pyarrow as pa
@@ -16,8 +17,10 @@ import pyarrow.compute as pc
 from mixedmode.errors import RetryableError
 from mixedmode.operators.interface import Changelog, Changes
 from mixedmode.plan.stages import WINDOW_TIME, KeyedStage
+from mixedmode.tasks.blocks import blocks_of, cell_of
 
 ATTEMPT_FIELD = pa.field("_attempt", pa.int64())
+BLOCK_FIELD = pa.field("_block", pa.binary())
 #: the text by which the driver recognizes this error
 COMPUTED_TWICE = "rows that one step of the epoch gave to the next were computed twice"
 
@@ -43,6 +46,12 @@ def rows_emitted(changes: Changes, stage: KeyedStage) -> pa.Table:
         ends_us = rows.column(end).cast(pa.int64())
         rows = rows.append_column(WINDOW_TIME, pc.subtract(ends_us, 1).cast(WINDOW_TIME.type))
     return rows.select([field.name for field in stage.emitted_fields])
+
+
+def in_blocks(rows: pa.Table) -> pa.Table:
+    """Return rows as blocks, of which each is a value of BLOCK_FIELD."""
+    cells = [cell_of(block) for block in blocks_of(rows)]
+    return pa.table([pa.chunked_array(cells, BLOCK_FIELD.type)], schema=pa.schema([BLOCK_FIELD]))
 
 
 def with_report_column(rows: pa.Table, schema: pa.Schema, attempt: int) -> pa.Table:

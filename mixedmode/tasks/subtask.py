@@ -33,7 +33,7 @@ from mixedmode.state import ProfiledBackend
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
-from mixedmode.tasks.inner_rows import rows_emitted, subtask_number, with_report_column
+from mixedmode.tasks.inner_rows import BLOCK_FIELD, in_blocks, rows_emitted, subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
 from mixedmode.tasks.notes import SILENT, Notes
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
@@ -52,8 +52,8 @@ class SubtaskTask:
     `sinks`: by output name, of this stage. `results`: the names of the outputs that get the rows of the stage.
     `is_inner`: other stages, or sql before an output, read these rows, too.
     `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the columns of the
-    rows, if the stage is an inner one, and the report in the last column. `seen`: the progress of the sources, unless
-    the map tasks of this stage measure it.
+    rows, or BLOCK_FIELD, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
+    sources, unless the map tasks of this stage measure it.
     """
 
     stage: KeyedStage
@@ -179,8 +179,11 @@ class _SubtaskRun:
             count = rows.num_rows
         if task.is_inner:
             rows = rows_emitted(output, task.stage)
-            yield with_report_column(rows, task.output_schema, self._attempt_id)
             count = count if task.results else rows.num_rows
+            if BLOCK_FIELD.name in task.output_schema.names:
+                with self._profile.stage("make blocks"):
+                    rows = in_blocks(rows)
+            yield with_report_column(rows, task.output_schema, self._attempt_id)
         self._rows_out += count
 
     def _reach(self, name: CrashPoint) -> None:

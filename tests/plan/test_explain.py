@@ -188,7 +188,7 @@ def test_a_process_job_is_told_with_its_function_its_state_and_its_outputs() -> 
         "  fires       in the backlog up to its greatest watermark; the rest live, as the watermark moves",
         "after the last stage",
         "  sql         SELECT k FROM previous WHERE n > 1",
-        "              by Spark (because it follows a keyed step)",
+        "              on Arrow",
         "sink: parquet /out",
         "  rows        each with _op and _epoch",
         "sink seen: console standard output",

@@ -1,4 +1,7 @@
-"""Jobs whose tasks read several sources, or one source for several steps: the answers and manifests are Spark's."""
+"""Jobs whose tasks read several sources, or one source for several steps: the answers and manifests are Spark's.
+
+The same of rows between steps, which stay in Arrow or are rows of Spark.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError
 from mixedmode.analysis.job import analyse
-from mixedmode.expressions import Query
+from mixedmode.expressions import Column, Query
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
-from mixedmode.plan.job_plan import DirectRead
+from mixedmode.plan.job_plan import DirectRead, entry_of
 from mixedmode.tasks import single_stage
 from mixedmode.tasks.direct import deal_out
 from tests.harness import manifests, output_rows, run, write_parquet
@@ -24,7 +27,7 @@ from tests.harness import manifests, output_rows, run, write_parquet
 Mode = Literal["batch", "mixed"]
 BEGIN = datetime(2001, 9, 8, 22, tzinfo=UTC)  # the clock of `run` shows 2001-09-09
 SOURCES = {"a": "k int, x long, at timestamp", "b": "id long, y long, at timestamp"}
-OUTPUTS = ("priced", "late", "met", "sums", "large", "both")
+OUTPUTS = ("priced", "late", "dear", "met", "sums", "large", "both")
 
 
 def records(name: str, epoch: int) -> pa.Table:
@@ -38,7 +41,10 @@ def records(name: str, epoch: int) -> pa.Table:
 
 
 def graph(folder: Path, mode: Mode) -> Job:
-    """Joins of two sources, of a source with itself and with a step; rows of a source; a step over both kinds."""
+    """Joins of two sources, of a source with itself and with a step; rows of a source; a step over both kinds.
+
+    The rows of `both` change, and sql changes them once more; those of `priced` are written after sql, too.
+    """
     sources = {name: Source.parquet(folder / name, schema=ddl, event_time="at") for name, ddl in SOURCES.items()}
     job = Job("j", sources=sources, mode=mode, parallelism=2, checkpoint_dir=folder / "c")
     a = job.source("a")
@@ -49,9 +55,11 @@ def graph(folder: Path, mode: Mode) -> Job:
     met = a.join(a.sql("SELECT k, x + 1 AS more FROM a", name="again"), on="k", select=["left.x", "right.more"])
     sums = a.key_by("k", name="sums").aggregate(total="sum(x)")
     both = sums.join(b, on="k", type="full", select=["left.k", "left.total", "right.y"], name="both")
-    counted = both.key_by("k", name="counted").aggregate(n="count(*)", total="max(total)", y="sum(y)")
+    shifted = both.sql("SELECT k, total + 1 AS total, y FROM both WHERE coalesce(y, 0) % 5 <> 2", name="shifted")
+    counted = shifted.key_by("k", name="counted").aggregate(n="count(*)", total="max(total)", y="sum(y)")
+    dear = priced.sql("SELECT x, y - x AS more FROM priced WHERE x > 10", name="dear")
     large = job.source("b").sql("SELECT y, at FROM b WHERE y % 7 = 1", name="large")
-    given = {"priced": priced, "met": met, "sums": sums, "large": large, "both": counted}
+    given = {"priced": priced, "dear": dear, "met": met, "sums": sums, "large": large, "both": counted}
     for name, stream in given.items():
         job = job.output(name, stream, Sink.parquet(folder / name))
     return job
@@ -59,16 +67,16 @@ def graph(folder: Path, mode: Mode) -> Job:
 
 @contextmanager
 def by_spark(*, forced: bool) -> Iterator[None]:
-    """Let Spark read all sources."""
+    """Let Spark read all sources, and run the SQL between steps."""
 
-    def refuse(_frame: DataFrame, *, until: DataFrame, may_leave: bool) -> Query:
-        assert may_leave, "tasks may leave values to Spark"
+    def refuse(_frame: DataFrame, *, until: DataFrame, **_: bool) -> Query:
         msg = f"a test says so, for {until.columns}"
         raise OnlySparkError(msg)
 
     with pytest.MonkeyPatch.context() as patch:
         if forced:
             patch.setattr("mixedmode.analysis.direct_reads.read_query_of", refuse)
+            patch.setattr("mixedmode.analysis.inner_reads.read_query_of", refuse)
         yield
 
 
@@ -147,6 +155,41 @@ def test_explain_says_how_each_source_is_read_and_which_one_is_in_the_way(spark:
     lines = explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2).splitlines()
     read = [line for line in lines if line.startswith("  read by")]
     assert read == ["  read by     Spark (because the source b has partition folders)"] * 2
+
+
+@pytest.mark.spark
+def test_the_rows_of_a_step_stay_in_arrow_if_tasks_compute_what_all_its_readers_make_of_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for source in SOURCES:
+        (tmp_path / source).mkdir()
+    job = graph(tmp_path, "mixed")
+    plan = analyse(spark, job.spec, job.where).plan
+    assert plan.inner_by_spark == {}
+    assert {reader: list(stages) for reader, stages in plan.inner.items()} == {
+        "both": ["sums"],
+        "counted": ["both"],
+        entry_of("dear"): ["priced"],
+    }
+    (query,) = plan.inner["counted"]["both"]
+    weight = dict(query.columns)["_weight"]
+    assert query.nodes[weight] == Column("_weight", pa.int64()), "a row that retracts makes one that retracts"
+
+    named = job.source("b").sql("SELECT id AS k, initcap(cast(y AS string)) AS y, at FROM b", name="named")
+    counts = named.key_by("k", name="counts").aggregate(n="count(*)", least="min(y)")
+    names = counts.sql("SELECT k, initcap(least) AS least FROM counts", name="names")
+    sizes = counts.key_by("n", name="sizes").aggregate(keys="count(*)")
+    job = job.output("names", names, Sink.parquet(tmp_path / "names"))
+    job = job.output("sizes", sizes, Sink.parquet(tmp_path / "sizes"))
+    plan = analyse(spark, job.spec, job.where).plan
+    assert list(plan.inner_by_spark) == ["counts"], "one of its two readers needs Spark"
+    assert "initcap" in plan.inner_by_spark["counts"]
+    assert "sizes" not in plan.inner
+    lines = explain_plan(job.spec, plan, cores=2).splitlines()
+    place = lines.index("  sql         SELECT k, total + 1 AS total, y FROM both WHERE coalesce(y, 0) % 5 <> 2")
+    assert lines[place + 1] == "              on Arrow"
+    place = lines.index("  sql         SELECT k, initcap(least) AS least FROM counts")
+    assert lines[place + 1].startswith("              by Spark (because only Spark computes initcap(")
 
 
 def test_sources_with_one_file_each_are_read_by_a_task_each() -> None:
