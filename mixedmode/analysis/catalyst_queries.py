@@ -2,6 +2,9 @@
 
 Only columns that the frame needs are read: a projection below may have others that only Spark can compute. What is
 constant, Spark computes here.
+
+A UNION ALL is a query for each of its branches. Every branch ends in a frame that the caller knows, so no branch is
+missed: those that end in `until` are the queries, and those that end in one of `others` are queries of these.
 """
 
 import re
@@ -31,7 +34,7 @@ from mixedmode.expressions import (
     is_partial,
 )
 
-__all__ = ["OnlySparkError", "read_query_of"]
+__all__ = ["OnlySparkError", "read_queries_of", "read_query_of"]
 
 _Java = Any  # an object of the JVM
 
@@ -59,35 +62,91 @@ class OnlySparkError(Exception):
     """Only Spark can compute a frame. The text says why, as in `by Spark, because ...`."""
 
 
-def read_query_of(
-    frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None, may_leave: bool = False
-) -> Query:
+class _ForkError(Exception):
+    """A plan has a UNION ALL of `branches`, and nothing says which of them to read."""
+
+    def __init__(self, branches: int) -> None:
+        super().__init__(branches)
+        self.branches = branches
+
+
+class _OtherFrameError(Exception):
+    """A branch of a UNION ALL ends in another frame."""
+
+
+def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None) -> Query:
     """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it.
 
-    may_leave: the query may raise LeftToSparkError for some values.
     names: those of the columns of `until` in the query; None: their own, no two of which are equal.
     """
+    queries = read_queries_of(frame, until=until, names=names)
+    if len(queries) > 1:
+        msg = "it has Union"
+        raise OnlySparkError(msg)
+    return queries[0]
+
+
+def read_queries_of(
+    frame: DataFrame,
+    *,
+    until: DataFrame,
+    others: Sequence[DataFrame] = (),
+    names: Sequence[str] | None = None,
+    may_leave: bool = False,
+) -> tuple[Query, ...]:
+    """Return the rows of a frame that are made of those of `until`, as queries: one, or one for each branch of unions.
+
+    Raise OnlySparkError if only Spark can do it. others: frames in which other branches may end.
+    may_leave: the queries may raise LeftToSparkError for some values. names: see `read_query_of`.
+    """
+    found: list[Query] = []
+    paths: list[tuple[int, ...]] = [()]  # the number of the branch in each union, from the top
+    ends = [analysed(one) for one in (until, *others)]
+    while paths:
+        path = paths.pop(0)
+        try:
+            found.append(_query_of(frame, ends, path, names, may_leave=may_leave))
+        except _ForkError as fork:
+            paths[:0] = [(*path, branch) for branch in range(fork.branches)]
+        except _OtherFrameError:
+            continue
+    return tuple(found)
+
+
+def _query_of(
+    frame: DataFrame, ends: Sequence[_Java], path: Sequence[int], names: Sequence[str] | None, *, may_leave: bool
+) -> Query:
     try:
         changed = _LEGACY.search(str(frame._jdf.sparkSession().conf().getAll().toString()))
         if changed is not None:
             msg = f"{changed[0]} is set"
             raise OnlySparkError(msg)
-        return _Reader(frame, analysed(until), names, may_leave=may_leave).query()
+        return _Reader(frame, ends, path, names, may_leave=may_leave).query()
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
 
 
 class _Reader:
-    """Reads the plan of one frame."""
+    """Reads one branch of the plan of a frame.  ends: the plan of `until`, and those of other frames."""
 
-    def __init__(self, frame: DataFrame, until: _Java, names: Sequence[str] | None, *, may_leave: bool) -> None:
+    def __init__(
+        self,
+        frame: DataFrame,
+        ends: Sequence[_Java],
+        path: Sequence[int],
+        names: Sequence[str] | None,
+        *,
+        may_leave: bool,
+    ) -> None:
         context = frame.sparkSession.sparkContext
         self._gateway = context._gateway
         #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
         self._not_folded = tree_patterns(frame.sparkSession, ("CURRENT_LIKE", "RUNTIME_REPLACEABLE"))
         self._plan = analysed(frame)
-        self._until = until
+        self._ends = ends
+        self._path = list(path)
+        self._is_branch = False
         self._names = names
         self._may_leave = may_leave
         self._nodes = Nodes()
@@ -108,13 +167,18 @@ class _Reader:
     def _read(self, plan: _Java) -> None:
         """Note the filters of a plan, and its columns."""
         kind = kind_of(plan)
-        if plan.equals(self._until):
+        end = self._end_of(plan)
+        if end is not None and end > 0:
+            raise _OtherFrameError
+        if end == 0:
             columns = list(items_of(plan.output()))
             names = self._names or [str(column.name()) for column in columns]
             for name, column in zip(names, columns, strict=True):
                 self._columns[column.exprId().id()] = self._later(partial(self._column, name), column)
         elif kind in ("SubqueryAlias", "View"):
             self._read(plan.child())
+        elif kind == "Union":
+            self._read_branch(plan)
         elif kind == "WithCTE":
             self._defined |= {one.id(): one.child() for one in items_of(plan.cteDefs())}
             self._read(plan.plan())
@@ -131,6 +195,27 @@ class _Reader:
         else:
             msg = f"it has {kind}"
             raise OnlySparkError(msg)
+
+    def _end_of(self, plan: _Java) -> int | None:
+        """Return the number of the frame whose plan this is; None if it is none.
+
+        Where a frame is read in two branches, Spark has a copy of its plan in one of them, with ids of its own.
+        """
+        equal = [number for number, end in enumerate(self._ends) if plan.equals(end)]
+        if not equal and self._is_branch:
+            equal = [number for number, end in enumerate(self._ends) if plan.sameResult(end)]
+        return equal[0] if len(equal) == 1 else None
+
+    def _read_branch(self, union: _Java) -> None:
+        branches = list(items_of(union.children()))
+        if not self._path:
+            raise _ForkError(len(branches))
+        branch = branches[self._path.pop(0)]
+        self._is_branch = True
+        self._read(branch)
+        of_branch = [self._columns[column.exprId().id()] for column in items_of(branch.output())]
+        for column, of_column in zip(items_of(union.output()), of_branch, strict=True):
+            self._columns[column.exprId().id()] = of_column
 
     def _read_defined(self, reference: _Java, plan: _Java) -> None:
         self._read(plan)

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
+from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
 from mixedmode.analysis.relations import Relation
 from mixedmode.config import SourceSpec
 from mixedmode.config.drift import Drift
@@ -50,6 +50,11 @@ class StageInputs:
     sources: Mapping[str, DataFrame]
     stages: dict[str, DataFrame] = field(default_factory=dict)
     relations: dict[str, Sequence[Relation]] = field(default_factory=dict)
+
+    def others(self, relation: Relation, root: str) -> list[DataFrame]:
+        """Return the stand-ins of all other roots of a relation."""
+        roots = {**self.sources, **self.stages}
+        return [roots[name] for name in (*relation.sources, *relation.stages) if name != root and name in roots]
 
 
 def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> JobPlan:
@@ -107,9 +112,11 @@ def _entry_reads(
     some = next(frame for _, frame in frames.values())
     for name in plan.sources_read:
         source = inputs.sources[name]
-        made = [frame for relation, frame in frames.values() if name in relation.sources]
+        made = [
+            (frame, inputs.others(relation, name)) for relation, frame in frames.values() if name in relation.sources
+        ]
         if measures:
-            made.append(progress_rows(plan, plan.sources_read.index(name), source, some))
+            made.append((progress_rows(plan, plan.sources_read.index(name), source, some), []))
         if made:
             yield _direct_read(name, source, specs[name], made)
 
@@ -118,13 +125,17 @@ def _progress_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: Stag
     """Yield what tasks read of each source that only measure the progress."""
     for number, name in enumerate(plan.sources_read):
         source = inputs.sources[name]
-        yield _direct_read(name, source, specs[name], [only_progress(plan, number, source)])
+        yield _direct_read(name, source, specs[name], [(only_progress(plan, number, source), [])])
 
 
-def _direct_read(name: str, source: DataFrame, spec: SourceSpec, made: Sequence[DataFrame]) -> DirectRead:
-    """Return what tasks read of a source.  made: the rows that they make of it."""
+def _direct_read(
+    name: str, source: DataFrame, spec: SourceSpec, made: Sequence[tuple[DataFrame, Sequence[DataFrame]]]
+) -> DirectRead:
+    """Return what tasks read of a source.  made: frames with rows that they make of it, and the frames' other roots."""
     assert isinstance(spec, FileSourceSpec), spec
-    queries = tuple(read_query_of(frame, until=source, may_leave=True) for frame in made)
+    queries = tuple(
+        query for frame, others in made for query in read_queries_of(frame, until=source, others=others, may_leave=True)
+    )
     drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
     lines = lines_format(spec)
     used = _columns_read(queries, source.schema, drift) if lines is None else _every_column(source.schema)

@@ -9,11 +9,9 @@ the SQL of all readers.
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
+from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
 from mixedmode.analysis.direct_reads import StageInputs, reader_columns
-from mixedmode.analysis.relations import Relation
 from mixedmode.expressions import Column, Query
 from mixedmode.operators.interface import WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan
@@ -39,20 +37,14 @@ def with_inner_reads(plan: JobPlan, inputs: StageInputs) -> JobPlan:
 
 
 def _queries(plan: JobPlan, reader: str, stage: str, inputs: StageInputs) -> tuple[Query, ...]:
-    """Return how a reader makes its rows of those of a stage: a query for each relation that has rows of it."""
-    relations = [(number, one) for number, one in enumerate(inputs.relations[reader]) if stage in one.stages]
+    """Return how a reader makes its rows of those of a stage, of each relation that has rows of it."""
+    found: list[Query] = []
+    for number, relation in enumerate(inputs.relations[reader]):
+        if stage in relation.stages:
+            frame, others = reader_columns(plan, reader, relation, number), inputs.others(relation, stage)
+            found += read_queries_of(frame, until=inputs.stages[stage], others=others)
     is_changelog = stage in plan.readers[reader].changelogs
-    return tuple(
-        _query(plan, reader, relation, number, inputs.stages[stage], is_changelog=is_changelog)
-        for number, relation in relations
-    )
-
-
-def _query(
-    plan: JobPlan, reader: str, relation: Relation, number: int, stage: DataFrame, *, is_changelog: bool
-) -> Query:
-    query = read_query_of(reader_columns(plan, reader, relation, number), until=stage)
-    return _with_weights(query) if is_changelog else query
+    return tuple(_with_weights(query) if is_changelog else query for query in found)
 
 
 def _with_weights(query: Query) -> Query:

@@ -5,6 +5,7 @@ Where Spark raises an error on a value, its `try_` function gives NULL, which sa
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
+from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of, read_query_of
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import KINDS, Call, Query, evaluate
 
@@ -249,6 +250,29 @@ def test_every_value_is_the_one_that_spark_computes(frame: DataFrame) -> None:
     assert wrong == [], "expression, row, ours, Spark's, its columns"
 
 
+def test_a_union_is_a_query_for_each_branch_over_the_frame_in_which_it_ends(frame: DataFrame) -> None:
+    session = frame.sparkSession
+    other = session.createDataFrame([(5, 1), (None, 2)], "n int, m long")
+    frame.createOrReplaceTempView("ours")
+    other.createOrReplaceTempView("other")
+    text = """
+        WITH lines AS (SELECT n, m FROM other WHERE m < 2 UNION ALL SELECT i1, l1 FROM ours WHERE i1 BETWEEN 1 AND 99)
+        SELECT n + 1 AS n, m FROM (SELECT n, m FROM lines UNION ALL (SELECT m, n FROM other WHERE m < 9)) WHERE m <> 3
+    """
+    selected = session.sql(text)
+    of_other = read_queries_of(selected, until=other, others=[frame])
+    of_ours = read_queries_of(selected, until=frame, others=[other])
+    assert (len(of_other), len(of_ours)) == (2, 1)
+    rows = [*evaluate(of_ours, TABLE.combine_chunks().to_batches()), *evaluate(of_other, other.toArrow().to_batches())]
+    found, expected = pa.Table.from_batches(rows), selected.toArrow()
+    assert [*zip(*map(_shown, found.columns), strict=True)] != []
+    assert Counter(zip(*map(_shown, found.columns), strict=True)) == Counter(
+        zip(*map(_shown, expected.columns), strict=True)
+    )
+    with pytest.raises(OnlySparkError, match="it has"):
+        read_queries_of(selected, until=frame)  # nobody would make the rows of the other branches
+
+
 def _given(row: int, text: str) -> dict[str, str]:
     return {name: repr(_shown(TABLE.column(name).slice(row, 1))) for name in TABLE.column_names if name in text}
 
@@ -321,18 +345,18 @@ def test_some_text_functions_compute_ascii_and_leave_other_text_to_spark(spark: 
     calls += [f"regexp_extract(t1, '{one}', 0)" for one in patterns if ")?" not in one]
     calls += ["lower(t1)", "upper(t1)", "regexp_extract(t1, 'x|(b)=', 1)"]
     selected = frame.selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(calls)))
-    query = read_query_of(selected, until=frame, may_leave=True)
+    (query,) = read_queries_of(selected, until=frame, may_leave=True)
     assert _ours(query, pa.table({"t1": texts})).to_pydict() == selected.toArrow().to_pydict()
     for call in calls:
         alone = frame.selectExpr(f"{call} AS c")
-        query = read_query_of(alone, until=frame, may_leave=True)
+        (query,) = read_queries_of(alone, until=frame, may_leave=True)
         with pytest.raises(LeftToSparkError):
             _ours(query, pa.table({"t1": ["a", "ä"]}))
         with pytest.raises(OnlySparkError):
             read_query_of(alone, until=frame)
     for pattern in ("a.b", "(?i)a", "a*?", "(a)*", "[a&&b]", "a$", "([a]+)(b|Z)?", "[a-z]"):
         with pytest.raises(OnlySparkError):
-            read_query_of(frame.selectExpr(f"regexp_extract(t1, '{pattern}', 0)"), until=frame, may_leave=True)
+            read_queries_of(frame.selectExpr(f"regexp_extract(t1, '{pattern}', 0)"), until=frame, may_leave=True)
 
 
 def test_a_value_is_refused_where_spark_refuses_it(frame: DataFrame) -> None:

@@ -27,7 +27,7 @@ from tests.harness import manifests, output_rows, run, write_parquet
 Mode = Literal["batch", "mixed"]
 BEGIN = datetime(2001, 9, 8, 22, tzinfo=UTC)  # the clock of `run` shows 2001-09-09
 SOURCES = {"a": "k int, x long, at timestamp", "b": "id long, y long, at timestamp"}
-OUTPUTS = ("priced", "late", "dear", "met", "sums", "large", "both")
+OUTPUTS = ("priced", "late", "dear", "met", "sums", "large", "both", "merged")
 
 
 def records(name: str, epoch: int) -> pa.Table:
@@ -43,7 +43,8 @@ def records(name: str, epoch: int) -> pa.Table:
 def graph(folder: Path, mode: Mode) -> Job:
     """Joins of two sources, of a source with itself and with a step; rows of a source; a step over both kinds.
 
-    The rows of `both` change, and sql changes them once more; those of `priced` are written after sql, too.
+    The rows of `both` change, and sql changes them once more; those of `priced` are written after sql, too. `merged`
+    has the rows of both sources and of a step.
     """
     sources = {name: Source.parquet(folder / name, schema=ddl, event_time="at") for name, ddl in SOURCES.items()}
     job = Job("j", sources=sources, mode=mode, parallelism=2, checkpoint_dir=folder / "c")
@@ -59,7 +60,19 @@ def graph(folder: Path, mode: Mode) -> Job:
     counted = shifted.key_by("k", name="counted").aggregate(n="count(*)", total="max(total)", y="sum(y)")
     dear = priced.sql("SELECT x, y - x AS more FROM priced WHERE x > 10", name="dear")
     large = job.source("b").sql("SELECT y, at FROM b WHERE y % 7 = 1", name="large")
-    given = {"priced": priced, "dear": dear, "met": met, "sums": sums, "large": large, "both": counted}
+    parts = "SELECT k, x AS v FROM a WHERE x > 7 UNION ALL (SELECT id, y FROM b UNION ALL SELECT k, total FROM sums)"
+    parts += " UNION ALL SELECT id, 1 FROM b WHERE y > 20"
+    rows = a.sql(parts, others=[job.source("b"), sums], name="parts")
+    merged = rows.key_by("k", name="merged").aggregate(n="count(*)", v="sum(v)")
+    given = {
+        "priced": priced,
+        "dear": dear,
+        "met": met,
+        "sums": sums,
+        "large": large,
+        "both": counted,
+        "merged": merged,
+    }
     for name, stream in given.items():
         job = job.output(name, stream, Sink.parquet(folder / name))
     return job
@@ -69,14 +82,14 @@ def graph(folder: Path, mode: Mode) -> Job:
 def by_spark(*, forced: bool) -> Iterator[None]:
     """Let Spark read all sources, and run the SQL between steps."""
 
-    def refuse(_frame: DataFrame, *, until: DataFrame, **_: bool) -> Query:
+    def refuse(_frame: DataFrame, *, until: DataFrame, **_: object) -> Query:
         msg = f"a test says so, for {until.columns}"
         raise OnlySparkError(msg)
 
     with pytest.MonkeyPatch.context() as patch:
         if forced:
-            patch.setattr("mixedmode.analysis.direct_reads.read_query_of", refuse)
-            patch.setattr("mixedmode.analysis.inner_reads.read_query_of", refuse)
+            patch.setattr("mixedmode.analysis.direct_reads.read_queries_of", refuse)
+            patch.setattr("mixedmode.analysis.inner_reads.read_queries_of", refuse)
         yield
 
 
@@ -169,6 +182,7 @@ def test_the_rows_of_a_step_stay_in_arrow_if_tasks_compute_what_all_its_readers_
     assert {reader: list(stages) for reader, stages in plan.inner.items()} == {
         "both": ["sums"],
         "counted": ["both"],
+        "merged": ["sums"],
         entry_of("dear"): ["priced"],
     }
     (query,) = plan.inner["counted"]["both"]

@@ -83,14 +83,14 @@ def unkeyed(folder: Path, mode: Mode) -> Job:
 def by_spark(*, forced: bool) -> Iterator[None]:
     """Let Spark compute all SQL."""
 
-    def refuse(_frame: DataFrame, *, until: DataFrame, may_leave: bool) -> Query:
+    def refuse(_frame: DataFrame, *, until: DataFrame, may_leave: bool, **_: object) -> Query:
         assert may_leave, "tasks may leave values to Spark"
         msg = f"a test says so, for {until.columns}"
         raise OnlySparkError(msg)
 
     with pytest.MonkeyPatch.context() as patch:
         if forced:
-            patch.setattr("mixedmode.analysis.direct_reads.read_query_of", refuse)
+            patch.setattr("mixedmode.analysis.direct_reads.read_queries_of", refuse)
         yield
 
 
