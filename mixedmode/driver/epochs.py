@@ -162,7 +162,8 @@ class EpochRunner:
         present = context.present([file.url for files in new.files.values() for file in files])
         files = context.records.check(new.files, present, context.line_sources)
         has_all = new.files and set(context.line_sources) <= new.files.keys()
-        return new.logs, context.files_of(files) if has_all else None, files
+        # if tasks read the files, a source without an entry of its log has none yet, and the frame names no files
+        return new.logs, context.files_of(files) if has_all or context.plan.direct else None, files
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:
         """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""

@@ -12,7 +12,7 @@ from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
 from mixedmode.driver.rescale_requests import configured_subtasks
-from mixedmode.executor.input_frames import input_frame, listed_files
+from mixedmode.executor.input_frames import input_frame, listed_files, planned_files
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import SinkTask
@@ -34,14 +34,14 @@ class Inputs:
             source.is_parsed_by_tasks = True
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
         #: {limits of the sources: streaming frame of their files}; a frame may be the input of several queries
-        self._listed: dict[tuple[Admission, ...], DataFrame] = {}
+        self._planned: dict[tuple[Admission, ...], DataFrame] = {}
         self._read: Sequence[str] | None = None  # see _readings
 
     def batch(self) -> DataFrame:
         """Return a frame of all input that is present now."""
         if self._plan.direct:
             listed = {name: source.list_batch() for name, source in self._files().items()}
-            return listed_files(self.session, self._plan, listed, list(listed))
+            return listed_files(self._plan, listed)
         frames = {name: source.batch() for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
@@ -53,17 +53,17 @@ class Inputs:
     def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.direct:
-            return self._listed_stream(limits)
+            return self._planned_stream(limits)
         frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
-    def _listed_stream(self, limits: Mapping[str, Admission]) -> DataFrame:
+    def _planned_stream(self, limits: Mapping[str, Admission]) -> DataFrame:
         files = self._files()
         key = tuple(limits[name] for name in files)
-        if key not in self._listed:
-            listed = {name: source.list_stream(limits[name]) for name, source in files.items()}
-            self._listed[key] = listed_files(self.session, self._plan, listed, self._readings())
-        return self._listed[key]
+        if key not in self._planned:
+            planned = {name: source.plan_stream(limits[name]) for name, source in files.items()}
+            self._planned[key] = planned_files(self.session, planned, self._readings())
+        return self._planned[key]
 
     def line_sources(self) -> tuple[int, ...]:
         """Return the number of the source of each line of Spark's offset entries."""

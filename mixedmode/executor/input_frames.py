@@ -36,7 +36,16 @@ from mixedmode.tasks.stage_columns import (
 )
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
-__all__ = ["entry_rows", "input_frame", "joined_rows", "listed_files", "map_input", "rows_of_progress", "rows_read"]
+__all__ = [
+    "entry_rows",
+    "input_frame",
+    "joined_rows",
+    "listed_files",
+    "map_input",
+    "planned_files",
+    "rows_of_progress",
+    "rows_read",
+]
 
 ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
 _OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
@@ -66,19 +75,22 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     return rows
 
 
-def listed_files(
-    session: SparkSession, plan: JobPlan, files: Mapping[str, DataFrame], readings: Sequence[str]
-) -> DataFrame:
-    """Return the input frame of an epoch whose map tasks read files: (path, length, number of the source) of each file.
+def listed_files(plan: JobPlan, files: Mapping[str, DataFrame]) -> DataFrame:
+    """Return the files of a batch whose map tasks read them: (path, length, number of the source) of each file.
 
-    files: {source: (path, length)}. readings: the source of each reading; only its first one has rows.
+    files: {source: (path, length)}.
+    """
+    frames = [of.withColumn(SOURCE_COLUMN, F.lit(plan.sources_read.index(name))) for name, of in files.items()]
+    return reduce(DataFrame.union, frames)
+
+
+def planned_files(session: SparkSession, files: Mapping[str, DataFrame], readings: Sequence[str]) -> DataFrame:
+    """Return the streaming frame of a job whose map tasks read files. It has no rows: Spark's log names the files.
+
+    files: {source: its stream without rows}. readings: the source of each reading.
     """
     session.conf.set(_PRUNES, "true")
-    frames = []
-    for number, name in enumerate(readings):
-        of_source = files[name].withColumn(SOURCE_COLUMN, F.lit(plan.sources_read.index(name)))
-        frames.append(of_source.where("false") if name in readings[:number] else of_source)
-    return reduce(DataFrame.union, frames)
+    return reduce(DataFrame.union, [files[name] for name in readings])
 
 
 def entry_rows(frame: DataFrame, plan: JobPlan, entry: str) -> DataFrame:

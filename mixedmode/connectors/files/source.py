@@ -14,7 +14,6 @@ from dataclasses import replace
 from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
@@ -27,6 +26,7 @@ from mixedmode.connectors.files.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.connectors.files.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.connectors.files.empty_files import check_not_empty, never_empty
 from mixedmode.connectors.files.file_lengths import FileState, file_lengths, file_states
+from mixedmode.connectors.files.inferred_columns import columns_of
 from mixedmode.connectors.files.json_files import (
     Reader,
     doubtful_files,
@@ -53,9 +53,8 @@ from mixedmode.connectors.files.versions import newest_version
 from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
-from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource, parse_ddl
+from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource
 from mixedmode.sources.versions import HasVersions, TableVersion
-from mixedmode.spark.errors import spark_text
 
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
 _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}
@@ -77,7 +76,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._source = source
         self._path = source.path if "://" in source.path else spark_path(source.path)
         self._base = _base_path(source)
-        self.schema = _schema(session, source, self._path, where=where)
+        self.schema = columns_of(session, source, self._path, where=where)
         self._depth = _depth_read_once(source)
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
@@ -211,6 +210,15 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
         return self._once(files.load(self._path)).select("path", "length")
 
+    def plan_stream(self, admission: Admission) -> DataFrame:
+        """Return a stream without rows: Spark's log of its files, which is the same as with `stream`, is all it gives.
+
+        Spark finds no row to plan for in it, so a micro-batch costs Spark no plan over its files.
+        """
+        files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL)
+        options = {**self._streaming(admission), **listing_options(self._source)}
+        return files.options(**options).load(self._path).where("false")
+
     @override
     def notices(self) -> Iterator[str]:
         if "://" in self._source.path:
@@ -306,19 +314,6 @@ def _may_have(source: FileSourceSpec, url: str) -> bool:
     if "://" in source.path:
         return unquote(url).startswith(_PATTERN.split(source.path)[0])
     return unquote(url).removeprefix("file://").startswith(local_input(source.path).literal)
-
-
-def _schema(session: SparkSession, source: FileSourceSpec, path: str, *, where: str) -> StructType:
-    if source.schema_ddl is not None:
-        return parse_ddl(source.schema_ddl, where=where)
-    try:
-        return session.read.format(source.format).options(**source.options).load(path).schema
-    except AnalysisException as error:
-        msg = (
-            f"{where}: the columns cannot be read from the files, because there are none yet or they are not what the "
-            f"format says. Add `schema` to the source, or put a file there. cause={spark_text(error)}"
-        )
-        raise InvalidJobError(msg) from error
 
 
 def _limit(admission: Admission) -> dict[str, str]:
