@@ -72,8 +72,10 @@ def outputs_of(
 
 
 def _told(tables: Iterator[pa.Table], groups: KeyGroupRange, tell: Callable[[float], object]) -> Iterator[pa.Table]:
-    """Yield sorted tables. After each one, tell which part of the key groups it and the ones before it cover."""
-    for table in tables:
+    """Yield sorted tables. Tell which part of the key groups those before cover, at the first one, and after each."""
+    for number, table in enumerate(tables):
+        if number == 0:
+            tell(0.0)
         last = table.column(KEY_GROUP_COLUMN)[-1].as_py() if table.num_rows else groups.start
         yield table
         del table

@@ -21,8 +21,13 @@ from typing_extensions import override
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.connectors.files.parquet_files import file_bytes, path_of_url, records_about
 from mixedmode.driver.events import Observer
-from mixedmode.driver.progress import COMBINING, ROW_BY_ROW, EpochEstimate, Moment, PartFigures, StepFigures
+from mixedmode.driver.pace import COMBINING, PYTHON, ROW_BY_ROW, WINDOWS, PartFigures, StepFigures, Work
+from mixedmode.driver.progress import EpochEstimate, Moment
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, rows_action
+from mixedmode.operators.async_map import AsyncMapOperator
+from mixedmode.operators.co_group import CoGroupBase
+from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.process import ProcessOperator
 from mixedmode.spark.jobs import SparkJob, SparkStage, jobs_with_tag, tagged
 from mixedmode.tasks.notes import NoteKind, Notes, TaskNote, notes_in
 
@@ -86,7 +91,10 @@ def steps_of(
         *before, last = job.stages
         if before:
             found[step] = (_part(before[-1], map_side), _part(last, subtasks))
-        else:  # a small epoch, or a job without a keyed step: one stage does everything
+        elif subtasks and any(note.rows or note.is_sorted for note in subtasks):  # a small epoch, in one stage
+            first = replace(_part(last, map_side), tasks_done=last.tasks, is_complete=True)
+            found[step] = (first, _part(last, subtasks))
+        else:  # its map side, or a job without a keyed step
             whole = _part(last, map_side)
             found[step] = (whole, PartFigures(is_complete=whole.is_complete))
     return found
@@ -101,9 +109,12 @@ def _part(stage: SparkStage, notes: list[TaskNote]) -> PartFigures:
         records=max(stage.input_records, int(sum(note.records for note in notes))),
         rows=int(sum(note.rows for note in notes)),
         bytes_read=bytes_read or stage.input_bytes,
-        bytes_folded=sum(note.bytes_folded for note in notes),
         bytes_total=sum(note.bytes_total for note in notes),
-        processed=sum(note.sorted_share for note in notes),
+        records_noted=sum(note.records for note in notes),
+        records_folded=sum(note.records_folded for note in notes),
+        records_sent=sum(note.records_sent for note in notes),
+        sorted=sum(note.is_sorted for note in notes),
+        processed=sum(note.processed for note in notes),
         stored=sum(note.is_stored for note in notes),
     )
 
@@ -183,12 +194,20 @@ class EpochWatch:
 
 def _estimate(task: EpochTask) -> EpochEstimate:
     plan = task.plan
-    steps = {stage.operator_id: ROW_BY_ROW for stage in plan.maps}
-    steps |= {stage.operator_id: COMBINING if stage.operator.combine else ROW_BY_ROW for stage in plan.stages}
-    steps |= {rows_action(name): COMBINING for name in plan.rows_results}
+    steps = {stage.operator_id: PYTHON for stage in plan.maps}
+    steps |= {stage.operator_id: _work(stage.operator) for stage in plan.stages}
+    steps |= {rows_action(name): ROW_BY_ROW for name in plan.rows_results}
     files = _files(task.files)
     size = sum(length for _, length in files) or None
     return EpochEstimate(task.epoch, task.timing.is_backlog, steps, size, records_about(files))
+
+
+def _work(operator: KeyedOperator) -> Work:
+    if isinstance(operator, ProcessOperator | CoGroupBase | AsyncMapOperator):
+        return PYTHON
+    if operator.combine is None:
+        return ROW_BY_ROW
+    return WINDOWS if operator.traits.emits_windows else COMBINING
 
 
 def _files(by_source: Mapping[str, tuple[str, ...]] | None) -> list[tuple[str, int]]:

@@ -145,4 +145,5 @@ class DirectRows:
         note = self.notes.of_task("map", self.step, bytes_total=sum(one.size for one in pieces))
         for rows in note.counted(rows for one in pieces for rows in one.rows(note.read)):
             yield rows
-            note.folded(share=1.0)
+            note.folded(rows.num_rows, rows.num_rows)
+            note.sent(rows.num_rows)

@@ -92,6 +92,7 @@ class MapSide:
         for table in profile.each("read input", self.slices(batches, note)):
             with profile.stage("fold"):
                 rows, seen = self.watch.split(table)
+                note.unfolded(table.num_rows - rows.num_rows)
             folded = yield from self.fold(rows, profile, note)
             progress = progress.merged(seen).merged(folded)
             del table, rows  # a table is as large as memory allows, so free it before the next one
@@ -112,13 +113,12 @@ class MapSide:
 
     def fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Yield the blocks of one slice. Return the numbers of its records, rows and late records."""
-        progress, left = Progress(), rows.num_rows
+        progress = Progress()
         with profile.stage("fold"):
             fold_bytes = self._fold_bytes(rows)
         for piece in slices(rows, fold_bytes):
             progress = progress.merged((yield from self._fold_piece(piece, profile, note)))
-            note.folded(share=piece.num_rows / max(1, left))
-            left -= piece.num_rows
+            note.sent(piece.num_rows)
         return progress
 
     def _fold_bytes(self, rows: pa.Table) -> int:
@@ -138,7 +138,7 @@ class MapSide:
             folded = self.stage.operator.fold(
                 batch, late_us=self.timing.late_us(self.stage.delay_us), max_parallelism=self.max_parallelism
             )
-        note.made(folded.table.num_rows)
+        note.folded(rows.num_rows, folded.table.num_rows)
         yield from profile.each("make blocks", self._ship(folded.table))
         if len(folded.late_rows):
             yield from self._late(rows, folded.late_rows, batch.sides)

@@ -118,15 +118,15 @@ class _Folded:
 
 
 class _NoteOfShare(Note):
-    """The note of a share: rows that are made count in the note of the task, which knows what is folded."""
+    """The note of a share: what is folded counts in the note of the task, which knows what is sent."""
 
     def __init__(self, whole: Note) -> None:
         super().__init__(None)
         self._whole = whole
 
     @override
-    def made(self, rows: int) -> None:
-        self._whole.made(rows)
+    def folded(self, records: int, rows: int) -> None:
+        self._whole.folded(records, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class MachineSide:
         progress, seconds = Progress(), dict[str, float]()
         reading = [self.map_side.slices(lane, note) for lane in lanes]
         while reading:
-            read = list(self.workers.map(self._read, reading))
+            read = list(self.workers.map(partial(self._read, note=note), reading))
             reading = [lane for lane, found in zip(reading, read, strict=True) if found is not None]
             slices = [found for found in read if found is not None]
             del read
@@ -152,15 +152,13 @@ class MachineSide:
                 progress, seconds = progress.merged(one.seen), add_seconds(seconds, one.seconds)
             shares, dividing = self._shares(slices)  # which empties the list
             seconds = add_seconds(seconds, dividing)
-            left = sum(table.num_rows for share in shares for table in share)
             for folded in self.workers.map(partial(self._fold, note=note), shares):
                 yield from folded.blocks
                 progress, seconds = progress.merged(folded.progress), add_seconds(seconds, folded.seconds)
-                note.folded(share=folded.rows / max(1, left))
-                left -= folded.rows
+                note.sent(folded.rows)
         yield from self.map_side.ending(progress, seconds)
 
-    def _read(self, lane: Iterator[pa.Table]) -> _Slice | None:
+    def _read(self, lane: Iterator[pa.Table], *, note: Note) -> _Slice | None:
         """Read the next slice of a lane. Return None at its end."""
         profile = Profile()
         with profile.stage("read input"):
@@ -169,6 +167,7 @@ class MachineSide:
             return None
         with profile.stage("fold"):
             rows, seen = self.map_side.watch.split(table)
+            note.unfolded(table.num_rows - rows.num_rows)
             keys = self.map_side.keys(rows)
             sampled = pa.array(sampled_rows(keys))
             sample = [key.take(sampled) for key in keys]

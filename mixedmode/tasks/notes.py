@@ -1,12 +1,12 @@
 """Notes of running tasks on their progress. The driver reads them while it waits for the tasks.
 
 Spark tells when a task has ended, and nothing about the progress of a running one. A backlog may have as few tasks as
-cores, so all of them end at about the same time. Each task therefore keeps a small file, which it overwrites at most
-four times a second. This works where driver and tasks are on one machine. Elsewhere there is no folder, and a task
-notes nothing. Notes only inform: a task that cannot write them goes on without.
+cores, so all of them end at about the same time. Each task therefore keeps a small file, which it overwrites about four
+times a second, and at the end of each part of its work. This works where driver and tasks are on one machine. Elsewhere
+there is no folder, and a task notes nothing. Notes only inform: a task that cannot write them goes on without.
 
     file       <epoch>.<kind>.<number of the task>.<step, quoted>
-    content    seven doubles, little-endian: the fields of TaskNote
+    content    nine doubles, little-endian: the fields of TaskNote
 """
 
 import os
@@ -35,17 +35,20 @@ _INTERVAL_SECONDS = 0.25
 class TaskNote:
     """The progress of one task.
 
-    `bytes_total`, `bytes_read`, `bytes_folded`: of the input files that a map task reads itself. `records`: of the
-    input, that a map task has read. `rows`: that it made of them, or that a subtask has received. `sorted_share`: the
-    part of its key groups that a subtask has processed; `is_stored`: 1 when it stores its state and output.
+    `bytes_total`, `bytes_read`: of the input files that a map task reads itself. `records`, `records_folded`,
+    `records_sent`: of the input, that a map task has read; made rows of; sent the rows of. `rows`: that it made, or
+    that a subtask has received. `is_sorted`: 1 when a subtask has its first sorted rows. `processed`: the part of its
+    key groups that it has processed. `is_stored`: 1 when it stores its state and output.
     """
 
     bytes_total: float = 0.0
     bytes_read: float = 0.0
-    bytes_folded: float = 0.0
     records: float = 0.0
+    records_folded: float = 0.0
+    records_sent: float = 0.0
     rows: float = 0.0
-    sorted_share: float = 0.0
+    is_sorted: float = 0.0
+    processed: float = 0.0
     is_stored: float = 0.0
 
 
@@ -66,43 +69,55 @@ class Note:
 
     def read(self, count: float) -> None:
         """Add bytes of input files that the task has read."""
-        self._add("bytes_read", count)
-
-    def made(self, rows: int) -> None:
-        """Add rows that the map task has made of records, or that the subtask has received."""
-        self._add("rows", rows)
+        self._add(bytes_read=count)
 
     def counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the input, and count their records."""
         for batch in batches:
-            self._add("records", batch.num_rows)
+            self._add(records=batch.num_rows)
             yield batch
             del batch
 
-    def folded(self, *, share: float) -> None:
-        """Add bytes that the map task has folded.  share: of all that was read and not folded."""
-        unfolded = self._values["bytes_read"] - self._values["bytes_folded"]
-        self._add("bytes_folded", share * unfolded)
+    def folded(self, records: int, rows: int) -> None:
+        """Add records of which the map task has made rows, and these rows. Few calls, each for seconds of work."""
+        self._add(records_folded=records, rows=rows)
+        self._write()
+
+    def sent(self, records: int) -> None:
+        """Add records whose rows the map task has sent. Few calls, too."""
+        self._add(records_sent=records)
+        self._write()
+
+    def unfolded(self, records: int) -> None:
+        """Add records that only show the progress of a source, so that nothing is made of them."""
+        self._add(records_folded=records, records_sent=records)
+
+    def received(self, rows: int) -> None:
+        """Add rows that the subtask has received."""
+        self._add(rows=rows)
 
     def processed(self, share: float) -> None:
-        """Set the part of its key groups that the subtask has processed."""
-        self._values["sorted_share"] = share
-        self._write()
+        """Set the part of its key groups that the subtask has processed. Rows are sorted before this is called."""
+        self._set(processed=share, is_sorted=1.0)
 
     def stores(self) -> None:
         """Tell that the subtask has processed everything, and stores its state and output."""
-        self._values |= {"sorted_share": 1.0, "is_stored": 1.0}
+        self._set(processed=1.0, is_sorted=1.0, is_stored=1.0)
         self._write()
 
-    def _add(self, name: str, count: float) -> None:
+    def _add(self, **counts: float) -> None:
         with self._lock:
-            self._values[name] += count
+            self._set(**{name: self._values[name] + count for name, count in counts.items()})
+
+    def _set(self, **values: float) -> None:
+        self._values |= values
+        if time.monotonic() >= self._next:
             self._write()
 
     def _write(self) -> None:
-        if self._file is None or (now := time.monotonic()) < self._next:
+        if self._file is None:
             return
-        self._next = now + _INTERVAL_SECONDS
+        self._next = time.monotonic() + _INTERVAL_SECONDS
         try:
             descriptor = os.open(self._file, os.O_WRONLY | os.O_CREAT, 0o600)
             try:

@@ -12,9 +12,10 @@ import pytest
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochProgress, Event
 from mixedmode.driver.observers import Observers
-from mixedmode.driver.progress import PartFigures, StepFigures
+from mixedmode.driver.pace import PartFigures, StepFigures
 from mixedmode.driver.watched import EpochWatch, ReadSteps, steps_of
 from mixedmode.executor.protocol import EpochTask
+from mixedmode.operators.interface import OperatorTraits
 from mixedmode.spark.jobs import SparkJob, SparkStage
 from mixedmode.tasks.notes import NoteKind, TaskNote
 
@@ -49,7 +50,7 @@ class HandFigures:
 
 def epoch_task() -> EpochTask:
     """As much of a task as a watch reads."""
-    stage = SimpleNamespace(operator_id="by_key", operator=SimpleNamespace(combine=object()))
+    stage = SimpleNamespace(operator_id="by_key", operator=SimpleNamespace(combine=object(), traits=OperatorTraits()))
     plan = SimpleNamespace(maps=(), stages=(stage,), rows_results={})
     task: Any = SimpleNamespace(epoch=Epoch(0), plan=plan, files=None, timing=SimpleNamespace(is_backlog=True))
     return cast("EpochTask", task)
@@ -131,18 +132,36 @@ def test_figures_of_spark_and_of_tasks_are_added_up_by_step() -> None:
         SparkJob("orders, epoch 3, backlog: by_key", stages),
         SparkJob("orders, epoch 3, backlog: write rows", (SparkStage(tasks=5, input_records=8),)),
     ]
-    first = TaskNote(bytes_total=10, bytes_read=8, bytes_folded=5, records=100, rows=40)
+    first = TaskNote(bytes_total=10, bytes_read=8, records=100, records_folded=50, records_sent=20, rows=40)
     notes: tuple[tuple[NoteKind, str, TaskNote], ...] = (
         ("map", "by_key", first),
         ("map", "by_key", first),
-        ("subtask", "by_key", TaskNote(rows=30, sorted_share=0.5)),
-        ("subtask", "by_key", TaskNote(rows=50, sorted_share=1.0, is_stored=1.0)),
+        ("subtask", "by_key", TaskNote(rows=30, is_sorted=1.0, processed=0.5)),
+        ("subtask", "by_key", TaskNote(rows=50, is_sorted=1.0, processed=1.0, is_stored=1.0)),
         ("map", "another", first),
     )
     assert steps_of("orders, epoch 3, backlog: ", jobs, notes) == {
         "by_key": (
-            PartFigures(4, 4, True, records=200, rows=80, bytes_read=16, bytes_folded=10, bytes_total=20),
-            PartFigures(2, 0, False, rows=80, processed=1.5, stored=1.0),
+            PartFigures(4, 4, True, 200, 80, 16, 20, records_noted=200, records_folded=100, records_sent=40),
+            PartFigures(2, 0, False, rows=80, sorted=2.0, processed=1.5, stored=1.0),
         ),
         "write rows": (PartFigures(5, records=8), PartFigures()),
     }
+
+
+def test_of_a_small_epoch_in_one_stage_the_subtasks_begin_when_they_have_rows() -> None:
+    jobs = [SparkJob("orders: by_key", (SparkStage(tasks=2),))]
+    read: tuple[NoteKind, str, TaskNote] = (
+        "map",
+        "by_key",
+        TaskNote(bytes_total=10, bytes_read=10, records=9, records_folded=9, rows=5),
+    )
+    sorts = TaskNote(rows=5, is_sorted=1.0)
+    assert steps_of("orders: ", jobs, (read, ("subtask", "by_key", TaskNote())))["by_key"] == (
+        PartFigures(2, 0, False, 9, 5, 10, 10, records_noted=9, records_folded=9),
+        PartFigures(),
+    )
+    assert steps_of("orders: ", jobs, (read, ("subtask", "by_key", sorts)))["by_key"] == (
+        PartFigures(2, 2, True, 9, 5, 10, 10, records_noted=9, records_folded=9),
+        PartFigures(2, rows=5, sorted=1.0),
+    )

@@ -24,8 +24,10 @@ def fill(note: Note) -> None:
     batch = pa.record_batch([[1, 2, 3]], names=["k"])
     assert [one.num_rows for one in note.counted(iter([batch, batch]))] == [3, 3]
     note.read(40)
-    note.made(4)
-    note.folded(share=0.5)
+    note.folded(5, 4)
+    note.sent(3)
+    note.unfolded(1)
+    note.received(2)
     note.processed(0.25)
 
 
@@ -34,18 +36,29 @@ def test_what_a_task_notes_is_what_the_driver_reads(tmp_path: Path) -> None:
     fill(Notes(str(tmp_path), Epoch(3)).of_task("map", step, bytes_total=80))
     fill(Notes(str(tmp_path), Epoch(4)).of_task("map", step))
     (found,) = notes_in(str(tmp_path), Epoch(3))
-    note = TaskNote(bytes_total=80, bytes_read=40, bytes_folded=20, records=6, rows=4, sorted_share=0.25)
+    note = TaskNote(80, 40, records=6, records_folded=6, records_sent=4, rows=6, is_sorted=1, processed=0.25)
     assert found == ("map", step, note)
 
 
-def test_what_is_read_before_a_slice_is_folded_counts_once(tmp_path: Path) -> None:
+def test_the_end_of_a_part_of_the_work_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notes_module, "_INTERVAL_SECONDS", 1e9)
     note = Notes(str(tmp_path)).of_task("map", "step", bytes_total=100)
-    for _ in range(2):
-        note.read(50)
-        note.folded(share=0.5)  # of two pieces, each with half of the rest
-        note.folded(share=1.0)
-    ((_, _, found),) = notes_in(str(tmp_path), Epoch(0))
-    assert (found.bytes_read, found.bytes_folded) == (100, 100)
+
+    def written() -> TaskNote:
+        ((_, _, found),) = notes_in(str(tmp_path), Epoch(0))
+        return found
+
+    note.read(50)
+    note.read(50)
+    assert written().bytes_read == 50, "the first one, and then nothing for a while"
+    note.folded(10, 4)
+    assert written() == TaskNote(100, 100, records_folded=10, rows=4)
+    note.sent(10)
+    assert written().records_sent == 10
+    note.processed(0.5)
+    assert written().processed == 0
+    note.stores()
+    assert (written().is_sorted, written().processed, written().is_stored) == (1, 1, 1)
 
 
 def test_a_task_without_a_folder_asks_spark_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,4 +79,4 @@ def test_a_file_that_is_no_whole_note_is_skipped(data: bytes, name: str) -> None
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_bytes(data)
         found = list(notes_in(folder, Epoch(0)))
-    assert len(found) == (len(data) == 56 and name == "0.map.1.step")
+    assert len(found) == (len(data) == 72 and name == "0.map.1.step")
