@@ -70,8 +70,8 @@ class Work:
 
 #: measured with bench/eta.py: steps that combine the rows of a key, or of a key and window; that keep each row; and
 #: that call a function for each row
-COMBINING = Work(rows=0.3, read=0.4, fold=0.35, make=0.75, send=0.4, receive=0.2, sort=0.8, process=2.0, store=0.1)
-WINDOWS = replace(COMBINING, rows=0.6)
+COMBINING = Work(rows=0.3, read=0.4, fold=0.3, make=0.6, send=0.9, receive=0.4, sort=0.7, process=2.0, store=0.1)
+WINDOWS = replace(COMBINING, rows=0.6, process=1.3)  # windows that are over write no state
 ROW_BY_ROW = replace(COMBINING, rows=1.0, fold=0.0, make=0.3)
 PYTHON = replace(ROW_BY_ROW, process=13.0)
 
