@@ -21,7 +21,7 @@ from mixedmode.config.calls import quoted
 from mixedmode.config.drift import MISSING_IN_RECORD, NEW_IN_RECORD, NO_RECORD, WRONG_VALUE, Drift
 from mixedmode.connectors.files.csv_values import CsvDialect, read_values
 from mixedmode.connectors.files.parquet_files import path_of_text, read_files
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.sources.json_records import JsonRecords
 from mixedmode.spark.frames import arrow_fields
@@ -69,7 +69,14 @@ class _ParquetRows:
     columns: tuple[ReadColumn, ...]
 
     def __call__(self, path: str) -> Iterator[pa.RecordBatch]:
-        return read_files([path], self.columns)
+        try:
+            yield from read_files([path], self.columns)
+        except LeftToSparkError as error:
+            msg = (
+                "only Spark's own reader can read a source file, and with schema-drift tasks read it; nothing was "
+                f"committed. Write the file again with a newer program, or remove schema-drift. cause={error}"
+            )
+            raise InvalidJobError(msg) from error
 
 
 @dataclass(frozen=True, slots=True)

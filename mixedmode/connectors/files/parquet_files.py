@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from mixedmode.config.drift import WRONG_TYPE, Drift
 from mixedmode.connectors.files.file_blocks import COMPRESSED
 from mixedmode.connectors.files.local_inputs import matched
+from mixedmode.connectors.files.old_calendar import check_calendar
 from mixedmode.connectors.files.row_groups import spans_of
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Column, Query
@@ -81,7 +82,7 @@ def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]
 
 def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of whole local files as batches of `columns`.
-    Raises InvalidJobError for a file that does not match.
+    Raises InvalidJobError for a file that does not match, and LeftToSparkError for one that only Spark reads.
     """
     return read_slices([FileSlice(path, 0, 1) for path in paths], columns)
 
@@ -110,7 +111,7 @@ def records_about(files: Sequence[tuple[str, int]]) -> int | None:
 def read_slices(
     slices: Sequence[FileSlice], columns: Sequence[ReadColumn], tell: Callable[[float], object] = lambda _bytes: None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of the slices as batches of `columns`. Raises InvalidJobError for a file that does not match.
+    """Yield the rows of the slices as batches of `columns`. Raises as `read_files`.
 
     tell: called before each batch with its part of the bytes of its file.
     """
@@ -133,6 +134,7 @@ def read_for(
     for piece in slices:
         with _damage_explained(piece.path), _opened(piece.path) as file:
             drift.check_names(file.schema_arrow.names, file=piece.path)
+            check_calendar(file, columns, piece.path)
             yield from _read_slice(file, piece, columns, queries, tell)
 
 
