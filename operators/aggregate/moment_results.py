@@ -90,7 +90,7 @@ def _r2(m: _PairColumns) -> tuple[Floats, Bools]:
 PAIR_FORMULAS: Mapping[str, _Formula] = {
     "covar_pop": lambda m: (m.yx / m.n, m.n == 0),
     "covar_samp": lambda m: (m.yx / (m.n - 1), m.n <= 1),
-    "corr": lambda m: (m.yx / m.spread, (m.n <= 1) | (m.spread == 0)),
+    "corr": lambda m: (m.yx / m.spread, (m.n <= 1) | (m.yy == 0) | (m.xx == 0) | (m.spread == 0)),
     "regr_sxy": lambda m: (m.yx, m.n == 0),
     "regr_slope": lambda m: (m.yx / m.xx, m.xx == 0),
     "regr_intercept": lambda m: (m.mean_y - m.yx / m.xx * m.mean_x, m.xx == 0),

@@ -184,6 +184,13 @@ def test_a_column_of_equal_values_is_answered_as_by_spark(function: str, level_x
     assert found(asked, [*y_of_level_x, *x_of_level_y], [2, 4]) == {0: level_x, 1: level_y}
 
 
+@pytest.mark.parametrize("odd", [math.nan, math.inf])
+def test_a_correlation_with_equal_values_is_null_whatever_the_others_are(odd: float) -> None:
+    asked = Asked("corr", (pa.float64(), pa.float64()), by=1)
+    rows = [Row(0, 0, (5.0, odd)), Row(0, 0, (5.0, 1.0)), Row(1, 0, (odd, 5.0)), Row(1, 0, (1.0, 5.0))]
+    assert found(asked, rows, [2]) == {0: None, 1: None}
+
+
 @pytest.mark.parametrize("function", PAIRS)
 def test_what_is_not_finite_spoils_what_it_is_in_and_a_mean_is_infinite(function: str) -> None:
     asked = Asked(function, (pa.float64(), pa.float64()), by=1)
