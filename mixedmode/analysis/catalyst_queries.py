@@ -9,8 +9,6 @@ missed: those that end in `until` are the queries, and those that end in one of 
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,18 +19,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of, tree_patterns
-from mixedmode.expressions import (
-    KINDS,
-    TEXT_PARTS,
-    Call,
-    Column,
-    Literal,
-    Nodes,
-    Query,
-    can_raise,
-    is_exact,
-    is_partial,
-)
+from mixedmode.analysis.optimised_nodes import OptimisedNodes
+from mixedmode.expressions import KINDS, TEXT_PARTS, Call, Column, Literal, Query
 
 __all__ = ["OnlySparkError", "read_queries_of", "read_query_of"]
 
@@ -55,6 +43,15 @@ _TYPES: Mapping[str, pa.DataType] = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LEGACY = re.compile(r"\bspark\.sql\.legacy\.[\w.]+")
+#: {setting that changes what Spark reads of a Parquet file: its usual value}
+_USUAL = {
+    "spark.sql.caseSensitive": "FALSE",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96TimestampConversion": "FALSE",
+    "spark.sql.parquet.fieldId.read.enabled": "FALSE",
+}
+_OF_FILES = re.compile(rf"\b({'|'.join(map(re.escape, _USUAL))}) -> (\w+)")
 _SHOWN = 60  # characters of SQL in a reason
 
 
@@ -97,7 +94,8 @@ def read_queries_of(
     """Return the rows of a frame that are made of those of `until`, as queries: one, or one for each branch of unions.
 
     Raise OnlySparkError if only Spark can do it. others: frames in which other branches may end.
-    may_leave: the queries may raise LeftToSparkError for some values. names: see `read_query_of`.
+    may_leave: Spark can read the rows instead, so a query may raise LeftToSparkError for some values.
+    names: see `read_query_of`.
     """
     found: list[Query] = []
     paths: list[tuple[int, ...]] = [()]  # the number of the branch in each union, from the top
@@ -117,14 +115,23 @@ def _query_of(
     frame: DataFrame, ends: Sequence[_Java], path: Sequence[int], names: Sequence[str] | None, *, may_leave: bool
 ) -> Query:
     try:
-        changed = _LEGACY.search(str(frame._jdf.sparkSession().conf().getAll().toString()))
-        if changed is not None:
-            msg = f"{changed[0]} is set"
-            raise OnlySparkError(msg)
+        _check_settings(str(frame._jdf.sparkSession().conf().getAll().toString()), of_files=may_leave)
         return _Reader(frame, ends, path, names, may_leave=may_leave).query()
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
+
+
+def _check_settings(text: str, *, of_files: bool) -> None:
+    """Raise OnlySparkError for a setting with which Spark computes, or reads files, in another way."""
+    changed = _LEGACY.search(text)
+    if changed is not None:
+        msg = f"{changed[0]} is set"
+        raise OnlySparkError(msg)
+    for name, value in _OF_FILES.findall(text) if of_files else ():
+        if value.upper() != _USUAL[name]:
+            msg = f"{name} is {value}"
+            raise OnlySparkError(msg)
 
 
 class _Reader:
@@ -148,8 +155,7 @@ class _Reader:
         self._path = list(path)
         self._is_branch = False
         self._names = names
-        self._may_leave = may_leave
-        self._nodes = Nodes()
+        self._nodes = OptimisedNodes(may_leave=may_leave)
         self._filters: list[int] = []
         self._columns: dict[int, Callable[[], int]] = {}  # {id of a column: function that returns its node}
         self._shared: dict[int, int] = {}  # {id of a common expression: its node}
@@ -259,8 +265,10 @@ class _Reader:
         if kind == "Alias":
             return self._expression(found.child())
         if found.foldable() and not found.containsAnyPattern(self._not_folded):
-            with suppress(Py4JError, PySparkException):  # such as 1 / 0, which raises only if a row needs it
+            try:
                 return self._nodes.add(self._literal(found))
+            except (Py4JError, PySparkException) as error:  # such as 1 / 0, which Spark mostly computes before any row
+                raise _only_spark(found) from error
         if self._is_replaceable(kind, found):
             return self._expression(found.replacement())
         if kind == "With":
@@ -277,10 +285,11 @@ class _Reader:
 
     def _choice(self, kind: str, found: _Java) -> int:
         """Read CASE or COALESCE as nested IF."""
-        data_type, numbers = self._type(found), [self._expression(child) for child in items_of(found.children())]
+        data_type, children = self._type(found), list(items_of(found.children()))
+        numbers = [self._expression(child) for child in children]
         if kind == "Coalesce":
             *first, other = numbers
-            pairs = [(self._nodes.add(Call("IsNotNull", (number,), pa.bool_())), number) for number in first]
+            pairs = [(self._is_not_null(*one), one[1]) for one in zip(children, first, strict=False)]
         else:
             other = numbers.pop() if len(numbers) % 2 else self._nodes.add(Literal(None, data_type))
             pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
@@ -289,27 +298,23 @@ class _Reader:
                 other = self._add(Call("If", (condition, value, other), data_type), found)
         return other
 
+    def _is_not_null(self, found: _Java, number: int) -> int:
+        if found.nullable():
+            return self._add(Call("IsNotNull", (number,), pa.bool_()), found)
+        return self._nodes.add(Literal(value=True, data_type=pa.bool_()))
+
     def _call(self, kind: str, found: _Java, arguments: list[int]) -> int:
-        decided = self._decided(kind, found, arguments)
-        if decided is not None:
-            return self._nodes.add(Literal(decided, pa.bool_()))
+        if kind in ("IsNull", "IsNotNull") and not found.child().nullable():
+            return self._nodes.add(Literal(kind == "IsNotNull", pa.bool_()))
         options = tuple(read(found) for read in _OPTIONS.get(kind, ()))
         data_type = TEXT_PARTS if kind == "StringSplitSQL" else self._type(found)
         return self._add(Call(kind, tuple(arguments), data_type, options), found)
 
-    def _decided(self, kind: str, found: _Java, arguments: list[int]) -> bool | None:
-        """Return the result that Spark knows without the arguments, of which a value may raise; None if unknown."""
-        if kind in ("IsNull", "IsNotNull"):
-            return None if found.child().nullable() else kind == "IsNotNull"
-        decided = {"And": False, "Or": True}.get(kind)
-        is_decided = Literal(decided, pa.bool_()) in [self._nodes[number] for number in arguments]
-        return decided if is_decided else None
-
     def _add(self, call: Call, found: _Java) -> int:
-        arguments = [self._nodes[number] for number in call.arguments]
-        if not is_exact(call, arguments) or (is_partial(call) and not self._may_leave):
+        number = self._nodes.call(call, lambda: str(found.sql()))
+        if number is None:
             raise _only_spark(found)
-        return self._nodes.add(replace(call, text=str(found.sql())) if can_raise(call, arguments) else call)
+        return number
 
     def _literal(self, found: _Java) -> Literal:
         data_type, value = self._type(found), found.eval(None)

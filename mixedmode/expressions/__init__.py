@@ -1,6 +1,6 @@
 """Stateless SQL on Arrow: expressions as values, the closed list of what is exact, and how they are computed. Pure."""
 
-from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_partial
+from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_null_of_null, is_partial
 from mixedmode.expressions.pruning import Bounds, may_pass
 from mixedmode.expressions.texts import TEXT_PARTS
 from mixedmode.expressions.values import Call, Column, Literal, Node, Nodes, Query
@@ -18,6 +18,7 @@ __all__ = [
     "can_raise",
     "evaluate",
     "is_exact",
+    "is_null_of_null",
     "is_partial",
     "may_pass",
 ]

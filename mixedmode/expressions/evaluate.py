@@ -19,7 +19,7 @@ from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
 from mixedmode.expressions.values import Call, Column, Literal, Node, Query, Value
 
-__all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_partial", "raising_nodes"]
+__all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_null_of_null", "is_partial", "raising_nodes"]
 
 _KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES}
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
@@ -43,6 +43,11 @@ def can_raise(call: Call, arguments: Sequence[Node]) -> bool:
 def is_partial(call: Call) -> bool:
     """Return whether a call leaves some values to Spark (LeftToSparkError)."""
     return call.kind in _KERNELS and _KERNELS[call.kind].is_partial
+
+
+def is_null_of_null(call: Call) -> bool:
+    """Return whether a call is NULL wherever one of its arguments is."""
+    return call.kind in _KERNELS and not _KERNELS[call.kind].takes_null
 
 
 def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -131,7 +136,7 @@ class _Rows:
             if any(isinstance(one, pa.Scalar) and not one.is_valid for one in given):
                 return pa.scalar(None, call.data_type)
         if all(isinstance(one, pa.Scalar) for one in given):
-            given[0] = self._array(given[0])
+            given[kernel.column] = self._array(given[kernel.column])
         if not self._length:
             return pa.nulls(0, call.data_type)
         try:

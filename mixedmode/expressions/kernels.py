@@ -31,7 +31,8 @@ class Kernel:
     raises an error. `accepts`: whether the result is Spark's for these types, options and constants. `raises`: whether
     a value may raise. `order`: the order in which Spark evaluates two arguments; the second is not evaluated where the
     first is NULL. `takes_null`: all arguments are evaluated, and the result may be a value where one is NULL.
-    `is_partial`: for some values it raises LeftToSparkError, as only Spark computes them.
+    `is_partial`: for some values it raises LeftToSparkError, as only Spark computes them. `column`: the number of the
+    argument that is made an array if all of them are constants.
     """
 
     compute: Callable[[Call, Sequence[Value]], Value]
@@ -40,6 +41,7 @@ class Kernel:
     right_first: bool = False
     takes_null: bool = False
     is_partial: bool = False
+    column: int = 0
 
 
 def integers(value: Value) -> Numbers:

@@ -50,12 +50,10 @@ def _texts(numbers: Numbers, unit_us: int, pattern: str) -> list[str]:
     per_day = DAY_US // unit_us
     days = np.floor_divide(numbers, per_day)
     seconds = (numbers - days * per_day) * (unit_us // SECOND_US)
-    dates = days.astype("M8[D]")
-    months = dates.astype("M8[M]")
     parts = {
         "yyyy": list(map(_year, _years(days).tolist())),
-        "MM": _two(np.mod(months.astype(np.int64), 12) + 1),
-        "dd": _two((dates - months.astype("M8[D]")).astype(np.int64) + 1),
+        "MM": _two(_months(days)),
+        "dd": _two(_days_of_month(days)),
         "HH": _two(seconds // 3600),
         "mm": _two(seconds // 60 % 60),
         "ss": _two(seconds % 60),
@@ -65,9 +63,20 @@ def _texts(numbers: Numbers, unit_us: int, pattern: str) -> list[str]:
 
 
 def _years(days: Numbers) -> Numbers:
-    """Return the years of days. Arrow's have 16 bits."""
+    """Return the years of days. Those of Arrow have 16 bits, so its months and days are wrong in other years, too."""
     years: Numbers = days.astype("M8[D]").astype("M8[Y]").astype(np.int64) + 1970
     return years
+
+
+def _months(days: Numbers) -> Numbers:
+    found: Numbers = np.mod(days.astype("M8[D]").astype("M8[M]").astype(np.int64), 12) + 1
+    return found
+
+
+def _days_of_month(days: Numbers) -> Numbers:
+    dates = days.astype("M8[D]")
+    found: Numbers = (dates - dates.astype("M8[M]").astype("M8[D]")).astype(np.int64) + 1
+    return found
 
 
 def _year(year: int) -> str:
@@ -85,8 +94,12 @@ def _accepts_format(call: Call, arguments: Sequence[Node]) -> bool:
     return call.options == (UTC,) and types.is_timestamp(times.data_type) and bool(is_known)
 
 
-def _of_date(function: Callable[..., Value]) -> Kernel:
-    return Kernel(lambda _call, given: pc.cast(function(given[0]), pa.int32()), has_types(types.is_date32))
+def _of_date(function: Callable[[Numbers], Numbers]) -> Kernel:
+    """Return the kernel of a part of a date.  function: of days."""
+    return Kernel(
+        lambda _call, given: like(function(integers(given[0])).astype(np.int32), pa.int32(), given[0]),
+        has_types(types.is_date32),
+    )
 
 
 def _of_time(unit_us: int, within_us: int) -> Kernel:
@@ -123,14 +136,11 @@ TIMES: Mapping[str, Kernel] = {
     "UnixMicros": _to_number(1),
     "UnixMillis": _to_number(1000),
     "UnixSeconds": _to_number(SECOND_US),
-    "Year": Kernel(
-        lambda _call, given: like(_years(integers(given[0])).astype(np.int32), pa.int32(), given[0]),
-        has_types(types.is_date32),
-    ),
-    "Month": _of_date(pc.month),
-    "DayOfMonth": _of_date(pc.day),
+    "Year": _of_date(_years),
+    "Month": _of_date(_months),
+    "DayOfMonth": _of_date(_days_of_month),
     "Hour": _of_time(_UNITS_US["HOUR"], DAY_US),
     "Minute": _of_time(_UNITS_US["MINUTE"], _UNITS_US["HOUR"]),
     "Second": _of_time(SECOND_US, _UNITS_US["MINUTE"]),
-    "TruncTimestamp": Kernel(_truncate, _accepts_truncate, lambda _call, _arguments: True),
+    "TruncTimestamp": Kernel(_truncate, _accepts_truncate, lambda _call, _arguments: True, column=1),
 }

@@ -44,7 +44,7 @@ SMALL += [Decimal("9999999.99"), Decimal("-9999999.99"), Decimal(3)]
 LARGE = [Decimal(v) for v in ("0", "1", "-1", "0.00001", "9.99995", "-9.99995", "0.00002", "12345.67891")]
 LARGE += [Decimal("9" * 25 + "." + "9" * 5), Decimal("-" + "9" * 25 + "." + "9" * 5), Decimal("0.5"), Decimal("1.5")]
 LARGE += [Decimal("-0.5"), Decimal(99999999999999999999)]
-DAYS = [0, 1, -1, 59, 365, 11016, 19782, -719162, -719163, -719528, -719893, 2932896, 2932897, -141427]
+DAYS = [0, 1, -1, 59, 365, 11016, 19782, -719162, -719163, -719528, 2**31 - 1, 2932896, 2932897, -141427]
 DAY_US = 86_400_000_000
 TIMES = [
     0,
@@ -210,6 +210,13 @@ GUARDED = [
     "NULL + l1 % l2",
     "l1 % l2 + NULL",
     "CASE WHEN l1 % l2 > 1 THEN 1 ELSE 1 END",
+    "(CAST(NULL AS bigint) * l1) % (l1 % l2)",
+    "if(NOT (true AND NULL IS NULL), 1, CAST(NULL AS bigint)) * (l1 % l2)",
+    "nvl2(coalesce(1, i1), CAST(NULL AS bigint), l1) % (l1 % l2)",
+    "(9223372036854775807L + CAST(b1 AS bigint)) + (-1000L - CAST(b2 AS bigint))",
+    "(100L * l1) * if(l2 > 0, 0L, NULL) + if(l1 BETWEEN -1000 AND 1000, 2L * (l1 * 3L), 5L) * 1L",
+    "date_trunc('HOUR', coalesce(TIMESTAMP '2024-02-29 12:34:56', ts1))",
+    "coalesce(-(l1 % NULL), CASE WHEN CAST(NULL AS boolean) THEN l1 % l2 ELSE 3 END)",
     *(f"l1 % l2 = 1 {word}" for word in ("OR true", "AND false")),
     *(f"{word} l1 % l2 = 1" for word in ("true OR", "false AND")),
     *(f"coalesce(l1 % l2, 5) IS {word}" for word in ("NULL", "NOT NULL")),
@@ -433,6 +440,8 @@ def test_an_error_names_the_first_row_that_cannot_be_computed(frame: DataFrame) 
         ("date_format(ts1, 'EEEE')", "date_format(ts1, 'EEEE')"),
         ("CAST(t1 AS int)", "CAST(t1 AS INT)"),
         ("CAST(m1 AS double)", "CAST(m1 AS DOUBLE)"),
+        ("CAST(CAST(i1 AS float) AS double)", "CAST(CAST(i1 AS FLOAT) AS DOUBLE)"),
+        ("l1 + 1L % 0L", "(1L % 0L)"),
         ("rand()", "rand("),
         ("array(l1)", "array(l1)"),
         ("t1 COLLATE UNICODE = 'a'", ""),

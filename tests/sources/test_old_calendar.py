@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
+from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of, read_query_of
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.drift import parquet_rows
 from mixedmode.connectors.files.parquet_files import read_files
@@ -110,8 +110,8 @@ def test_files_are_left_to_spark_under_a_setting_of_its_reader(spark: SparkSessi
     spark.conf.set(setting, value)
     try:
         with pytest.raises(OnlySparkError, match=f"^{setting} is {value}$"):
-            read_query_of(frame, until=frame, may_leave=True)
+            read_queries_of(frame, until=frame, may_leave=True)
         assert read_query_of(frame, until=frame).columns
     finally:
         spark.conf.set(setting, str(before))
-    assert read_query_of(frame, until=frame, may_leave=True).columns
+    assert read_queries_of(frame, until=frame, may_leave=True)
