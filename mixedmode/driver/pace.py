@@ -40,8 +40,9 @@ __all__ = [
 _FED = 0.85  # the share of a map side to which Spark has passed all of its input
 _TRUSTED = 0.25  # from this share of a phase on, its own pace alone tells how long it takes
 _HIDDEN_MAX = 0.9  # the most that counts as done of what nobody sees
+_LITTLE = 0.05  # the same of the work of a phase, so that its first moments do not count too much
 _FEW = 0.1  # the share of a step's work that counts as done at the pace of all steps
-_UNSEEN = (1, 2, 4, 6)  # nobody sees how far a task folds or sends a slice, sorts or stores
+_UNSEEN = (1, 2, 4)  # nobody sees how far a task folds or sends a slice, or sorts
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ StepFigures = tuple[PartFigures, PartFigures]
 class _StepPace:
     """The phases of one step: the share that is done of each, its work in all, and its seconds so far.
 
-    `hidden`: seconds since a share last grew.
+    `hidden`: seconds in which no share grew, as far as the phase that they belong to has not grown since.
     """
 
     work: Work
@@ -148,14 +149,15 @@ class _StepPace:
         number, hidden = self._hidden_work()
         grown = [max(0.0, new - old) for new, old in zip(shares, self.shares, strict=True)]
         done = [share * work for share, work in zip(grown, works, strict=True)]
-        self.hidden += seconds
         if sum(done) > 0:
-            kept = 0.0
-            if number in _UNSEEN and grown[number]:  # one of several tasks has ended: the others began when it did
-                kept = self.hidden * max(0.0, 1 - grown[number] / hidden)
-            gone = (self.hidden - kept) / sum(done)
-            self.seconds = [before + gone * more for before, more in zip(self.seconds, done, strict=True)]
-            self.hidden = kept
+            # of several tasks that do the same unseen, one has ended: the others began when it did
+            unseen = min(1.0, grown[number] / hidden) if number in _UNSEEN else 1.0
+            owner = number if number in _UNSEEN else done.index(max(done))
+            spent = [seconds * more / sum(done) + unseen * self.hidden * (at == owner) for at, more in enumerate(done)]
+            self.seconds = [before + more for before, more in zip(self.seconds, spent, strict=True)]
+            self.hidden -= unseen * self.hidden
+        else:
+            self.hidden += seconds
         self.shares = tuple(share + more for share, more in zip(self.shares, grown, strict=True))
         self.works = works
 
@@ -174,14 +176,15 @@ class _StepPace:
         if done <= 0 or expected <= 0:
             return pace
         trust = min(1.0, max(self.shares[number] / _TRUSTED, (self.seconds[number] / expected) ** 2))
-        return trust * self.seconds[number] / done + (1 - trust) * pace
+        few = _LITTLE * self.works[number]
+        return trust * (self.seconds[number] + few * pace) / (done + few) + (1 - trust) * pace
 
     def _hidden_work(self) -> tuple[int, float]:
         """Return the phase that goes on if nobody sees it, and the share of it that may be done."""
-        for number, (before, after) in enumerate(pairwise(self.shares)):
-            if before > after:  # such as: what is read is folded
-                return number + 1, before - after
-        return 0, 1 - self.shares[0]
+        waiting = [(at + 1, before - after) for at, (before, after) in enumerate(pairwise(self.shares))]
+        found = [(at, share) for at, share in waiting if share > 0]  # such as: what is read is folded
+        unseen = [one for one in found if one[0] in _UNSEEN]
+        return (unseen or found or [(0, 1 - self.shares[0])])[0]
 
 
 class EpochPace:
