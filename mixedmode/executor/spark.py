@@ -45,6 +45,7 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
+from mixedmode.spark.numbered_tasks import NumberedTasks
 from mixedmode.spark.session import cores, is_one_process
 from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.direct import (
@@ -206,30 +207,34 @@ class _EpochRun:
             rows[name].mapInArrow(InnerRead(task, queries), output) for name, queries in inner.items() if name in rows
         ]
 
-    def reports(self, action: str, output: DataFrame) -> list[SubtaskReport]:
-        """Compute the rows of a frame, and return the reports in it."""
+    def reports(self, action: str, output: DataFrame | NumberedTasks) -> list[SubtaskReport]:
+        """Run tasks, or compute the rows of a frame, and return the reports."""
         with described(self.session, self.task.description(action)):
+            if isinstance(output, NumberedTasks):
+                return [decode_report(report) for report in output.reports(self.session, REPORT_COLUMN)]
             return _reports(output)
 
     def rows_written(
         self, task: EpochTask, name: str, given: EpochInput, rows: Mapping[str, DataFrame]
-    ) -> DataFrame | None:
-        """Return the reports of the tasks that write a result which no stage writes; None if it gets no rows."""
+    ) -> DataFrame | NumberedTasks | None:
+        """Return the tasks that write a result which no stage writes, or their reports; None if it gets no rows."""
         write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
-        files = given.files(entry_of(name))
-        if files:
-            parts.append(self.of_files(files, write, rows_action(name)))
         frame = self.rows_for(entry_of(name), given, rows)
         if frame is not None:
             parts.append(frame.mapInArrow(write, report))
         parts += self.read_in_arrow(entry_of(name), write, rows, report)
+        files = given.files(entry_of(name))
+        if files:
+            of_files = self.of_files(files, write, rows_action(name))
+            if not parts:
+                return of_files
+            parts.append(of_files.frame(self.session, report))
         return reduce(DataFrame.union, parts) if parts else None
 
-    def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> DataFrame:
-        """Return the reports of tasks that read files."""
+    def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> NumberedTasks:
+        """Return tasks that read files, and return reports."""
         tasks = deal_out(files, cores(self.session))
-        direct = DirectRows(task, tasks, self.task.notes, action)
-        return self._numbers(len(tasks)).mapInArrow(direct, spark_schema([REPORT_FIELD]))
+        return NumberedTasks(DirectRows(task, tasks, self.task.notes, action), len(tasks))
 
     def blocks(
         self, task: EpochTask, stage: KeyedStage, given: EpochInput, rows: Mapping[str, DataFrame]
@@ -251,19 +256,16 @@ class _EpochRun:
     def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> DataFrame:
         tasks = deal_out(files, cores(self.session))
         if is_one_process(self.session) and reads_in_threads(files) and combines_on_machine(fold, len(tasks)):
-            return self._numbers(1).mapInArrow(DirectMachineSide(fold, tasks), BLOCK_DDL)
-        return self._numbers(len(tasks)).mapInArrow(DirectMapSide(fold, tasks), BLOCK_DDL)
+            return NumberedTasks(DirectMachineSide(fold, tasks), 1).frame(self.session, BLOCK_DDL)
+        return NumberedTasks(DirectMapSide(fold, tasks), len(tasks)).frame(self.session, BLOCK_DDL)
 
-    def run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame:
-        """Return the output frame of a keyed stage."""
+    def run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame | NumberedTasks:
+        """Return the output of a keyed stage: a frame, or tasks that return reports."""
         schema = spark_schema(list(subtask.output_schema))
         if isinstance(blocks, DirectMapSide):
-            return self._numbers(subtask.parallelism).mapInArrow(SingleStage(blocks, subtask), schema)
+            tasks = NumberedTasks(SingleStage(blocks, subtask), subtask.parallelism)
+            return tasks.frame(self.session, schema) if subtask.is_inner else tasks
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
-
-    def _numbers(self, tasks: int) -> DataFrame:
-        """Return a frame that gives each of so many tasks its number."""
-        return self.session.range(0, tasks, 1, max(1, tasks))
 
 
 @dataclass
@@ -311,7 +313,7 @@ class _Readers:
             return
         task, files, rows = measure_task(self.task), self.given.files(PROGRESS), self.given.rows(PROGRESS)
         if files:
-            measured = self.run.of_files(files, task, _MEASURE)
+            measured: DataFrame | NumberedTasks = self.run.of_files(files, task, _MEASURE)
         elif rows is not None:
             measured = rows.mapInArrow(task, spark_schema([REPORT_FIELD]))
         else:
@@ -346,7 +348,7 @@ class _Readers:
         in_blocks = task.plan.stays_in_arrow(reader)
         subtask = subtasks(task, stage, tells_attempt=may_compute_twice(run.session), in_blocks=in_blocks)
         output = run.run_subtasks(run.blocks(task, stage, self.given, self.rows), subtask)
-        if subtask.is_inner:
+        if isinstance(output, DataFrame) and subtask.is_inner:
             # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
             output = self.hold(output)
             if not subtask.waits_for_end:

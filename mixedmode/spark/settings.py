@@ -11,6 +11,7 @@ from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
 from mixedmode.log import of_tasks
 from mixedmode.spark.class_archive import archive_options
+from mixedmode.spark.numbered_tasks import SAME_WORKERS
 from mixedmode.spark.packages import connector_settings
 from mixedmode.spark.warm_daemon import DAEMON
 
@@ -45,6 +46,8 @@ _DEFAULTS = {
     "spark.python.worker.reuse": "true",
     # and the daemon has imported the modules of tasks, for the first worker and for those after a long idle time
     "spark.python.daemon.module": DAEMON,
+    # Spark SQL sets this for its workers. Set for all, jobs without SQL run in the same workers.
+    f"spark.executorEnv.{SAME_WORKERS}": "1",
 }
 #: Ten times Java's defaults. With the defaults, the optimising compiler takes a large part of two cores in the first
 #: minutes of a session, for code that runs too rarely. A loop over rows reaches these thresholds in its first batches.
