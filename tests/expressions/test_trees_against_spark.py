@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed, items_of
@@ -86,11 +86,18 @@ def shown(column: pa.Array) -> list[str]:
 
 
 def by_spark(frame: DataFrame, texts: Sequence[str], *, without: str = "") -> dict[str, list[str]]:
-    """The values of each tree, or ERROR.  without: rules of the optimiser."""
+    """The values of each tree, or ERROR, but for trees that Spark refuses as a whole.  without: rules of the optimiser.
+
+    The optimiser computes a part that it finds to be constant, such as `coalesce(127Y, x) + 1Y`, before any row.
+    """
     conf = frame.sparkSession.conf
     conf.set(EXCLUDED, without)
     try:
         return _by_spark(frame, texts)
+    except ArithmeticException:
+        half = len(texts) // 2
+        parts = (texts[:half], texts[half:]) if half else ()
+        return {text: cells for part in parts for text, cells in by_spark(frame, part, without=without).items()}
     finally:
         conf.unset(EXCLUDED)
 
@@ -160,7 +167,8 @@ def test_random_trees_have_the_values_and_the_errors_of_spark(
         frame = spark.read.schema(schema).parquet(str(tmp_path / f"{number}.parquet"))
         queries = readable_trees(rng, frame, min(TREES_OF_A_QUERY, TREES - number))
         expected = by_spark(frame, list(queries))
-        found = {text: differing(by_tasks(query, rows), expected[text]) for text, query in queries.items()}
+        assert len(expected) > 0.9 * len(queries)
+        found = {text: differing(by_tasks(queries[text], rows), cells) for text, cells in expected.items()}
         found = {text: cells for text, cells in found.items() if cells}
         if found:
             expected = by_spark(frame, list(found), without=LEAVES_OUT)

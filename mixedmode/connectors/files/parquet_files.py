@@ -33,6 +33,7 @@ SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000
 _NARROW_BITS = 32  # of the smaller of the two kinds of whole numbers in Parquet
 _DIGITS_NARROW, _DIGITS_WIDE = 10, 20  # of decimals that Spark reads such numbers as
+_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _FOOTERS = 20  # an estimate of records reads about so many
 
 
@@ -220,8 +221,7 @@ def _renamed(batch: pa.RecordBatch, columns: Sequence[ReadColumn], instants: set
 
 
 def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = _plain(array)
     if array.type == column.data_type:
         return array
     if not _widens(array.type, column.data_type):
@@ -239,6 +239,17 @@ def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
     return array.cast(column.data_type)
 
 
+def _plain(array: pa.Array) -> pa.Array:
+    """Return a column in the form without dictionaries, views, and types of other programs."""
+    if isinstance(array, pa.ExtensionArray):  # such as JSON, which is text
+        array = array.storage
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type in _VIEWS:
+        array = array.cast(_VIEWS[array.type])
+    return array
+
+
 def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
     """Return whether every value of the stored type is the same value in the wanted type."""
     if pa.types.is_null(stored):
@@ -253,6 +264,8 @@ def _widens(stored: pa.DataType, wanted: pa.DataType) -> bool:
         return bool(wanted == pa.timestamp("us"))
     if _is_bytes(stored):
         return _is_bytes(wanted)
+    if pa.types.is_fixed_size_binary(stored):
+        return bool(wanted == pa.binary())
     if pa.types.is_decimal(stored) and pa.types.is_decimal(wanted):
         has_digits = stored.precision - stored.scale <= wanted.precision - wanted.scale
         return bool(stored.scale <= wanted.scale and has_digits)
