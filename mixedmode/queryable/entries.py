@@ -14,7 +14,7 @@ from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.parts import StateView
 from mixedmode.queryable.spans import Question, Span, UncutRange, after_position, spans_of, uncut_ranges
 from mixedmode.state import StateRange
-from mixedmode.state.rocksdb.reader import RunsReader
+from mixedmode.state.rocksdb.reader import RunsReader, joined_ranges
 
 __all__ = ["EntryReader", "Page", "ReaderPlace"]
 
@@ -149,24 +149,23 @@ class _Taken:
 
 def _whole_keys(reader: RunsReader, view: StateView, question: Question, span: Span, taken: _Taken) -> StateRange:
     """Return the entries of whole keys in a span, as many as the page may take."""
-    found = StateRange([], [])
-    chunk = None if taken.left is None else _CHUNK
+    if taken.left is None:
+        return _wanted(reader.scan(span.start, span.end), view, question)
+    keys, values = list[bytes](), list[bytes]()
     start: bytes | None = span.start
     while start is not None:
-        part = reader.scan(start, span.end, limit=chunk)
-        start = part.keys[-1] + b"\x00" if chunk is not None and len(part.keys) == chunk else None
+        part = reader.scan(start, span.end, limit=_CHUNK)
+        start = part.keys[-1] + b"\x00" if len(part.keys) == _CHUNK else None
         wanted = _wanted(part, view, question)
-        found.keys.extend(wanted.keys)
-        found.values.extend(wanted.values)
-        if taken.left is not None:
-            firsts = _first_entries(found.keys, view)
-            if len(firsts) > taken.left:
-                end = firsts[taken.left]
-                taken.next = found.keys[end]
-                return StateRange(found.keys[:end], found.values[:end])
-    if taken.left is not None:
-        taken.left -= len(_first_entries(found.keys, view))
-    return found
+        keys.extend(wanted.keys)
+        values.extend(wanted.values)
+        firsts = _first_entries(keys, view)
+        if len(firsts) > taken.left:
+            end = firsts[taken.left]
+            taken.next = keys[end]
+            return StateRange(keys[:end], values[:end])
+    taken.left -= len(_first_entries(keys, view))
+    return StateRange(keys, values)
 
 
 def _chunks(reader: RunsReader, view: StateView, question: Question, span: Span) -> Iterator[StateRange]:
@@ -183,12 +182,12 @@ def _wanted(part: StateRange, view: StateView, question: Question) -> StateRange
     if view.part.bytes_before == 0 or (question.keys is None and not question.prefix):
         return part
     wanted = None if question.keys is None else {key for _, key in question.keys}
-    found = StateRange([], [])
+    keys, values = list[bytes](), list[bytes]()
     for key, stored, value in zip(view.keys_of(part.keys), part.keys, part.values, strict=True):
         if key in wanted if wanted is not None else key.startswith(question.prefix):
-            found.keys.append(stored)
-            found.values.append(value)
-    return found
+            keys.append(stored)
+            values.append(value)
+    return StateRange(keys, values)
 
 
 def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:
@@ -201,18 +200,15 @@ def _first_entries(stored: Sequence[bytes], view: StateView) -> Sequence[int]:
 
 def _tables(view: StateView, pieces: Iterator[StateRange]) -> Iterator[pa.Table]:
     """Yield decoded pieces; one table without rows if there are none."""
-    held, is_empty = StateRange([], []), True
+    held, rows, is_empty = list[StateRange](), 0, True
     for piece in pieces:
-        if held.keys:
-            held.keys.extend(piece.keys)
-            held.values.extend(piece.values)
-        else:
-            held = StateRange(list(piece.keys), list(piece.values)) if len(piece.keys) < _ROWS else piece
-        if len(held.keys) >= _ROWS:
-            yield view.part.decode(held)
-            held, is_empty = StateRange([], []), False
-    if held.keys or is_empty:
-        yield view.part.decode(held)
+        held.append(piece)
+        rows += len(piece.keys)
+        if rows >= _ROWS:
+            yield view.part.decode(joined_ranges(held))
+            held, rows, is_empty = [], 0, False
+    if rows or is_empty:
+        yield view.part.decode(joined_ranges(held))
 
 
 def _table(view: StateView, pieces: Iterator[StateRange]) -> pa.Table:

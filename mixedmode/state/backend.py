@@ -21,8 +21,8 @@ _OBJECTS_BYTES = 2 * (33 + 8)  # the head of an object of bytes, and the place i
 class StateRange:
     """Stored keys and values of a range scan, in key order; `keys[i]` goes with `values[i]`."""
 
-    keys: list[bytes]
-    values: list[bytes]
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)

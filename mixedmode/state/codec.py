@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError
-from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 
 VERSION = 1
 SCHEMA_ID = 0
@@ -69,7 +69,8 @@ class RowCodec:
             heads = self._read_fixed(values)
             _check_version(heads)
             return self._columns(heads, None)
-        return self.unpack_after(pa.array(values, pa.large_binary()), np.zeros(len(values), np.int64))
+        packed = values.large_binary() if isinstance(values, FixedBytes) else pa.array(values, pa.large_binary())
+        return self.unpack_after(packed, np.zeros(len(values), np.int64))
 
     def unpack_after(self, packed: pa.LargeBinaryArray, prefix_bytes: npt.NDArray[np.int64]) -> list[pa.Array]:
         """As `unpack`, for values after a prefix of `prefix_bytes` (n,) bytes in each element of `packed` (n,)."""
@@ -99,10 +100,10 @@ class RowCodec:
         return heads
 
     def _read_fixed(self, values: Sequence[bytes]) -> Bytes2D:
-        lengths = set(map(len, values))
+        lengths = {values.width} if isinstance(values, FixedBytes) else set(map(len, values))
         if not lengths <= {self.head_bytes}:
             _raise_corrupt(f"bytes={min(lengths - {self.head_bytes})}, bytes_expected={self.head_bytes}")
-        return np.frombuffer(b"".join(values), np.uint8).reshape(len(values), self.head_bytes)
+        return fixed_rows(values).reshape(len(values), self.head_bytes)
 
     def _read_variable(
         self, packed: pa.LargeBinaryArray, prefix_bytes: npt.NDArray[np.int64]

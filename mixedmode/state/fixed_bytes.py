@@ -71,11 +71,16 @@ class FixedBytes(Sequence[bytes]):
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 
 
+def fixed_rows(values: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    """Return the bytes of all values one after the other, without a copy if they are FixedBytes."""
+    return values.rows.ravel() if isinstance(values, FixedBytes) else np.frombuffer(b"".join(values), np.uint8)
+
+
 def joined(pieces: Sequence[Sequence[_Value]]) -> Sequence[_Value]:
     """Return the concatenation of all pieces: FixedBytes if all pieces are FixedBytes of one width."""
     if len(pieces) == 1:
         return pieces[0]
     fixed = [piece for piece in pieces if isinstance(piece, FixedBytes)]
-    if len(fixed) == len(pieces) and len({piece.width for piece in fixed}) == 1:
+    if fixed and len(fixed) == len(pieces) and len({piece.width for piece in fixed}) == 1:
         return FixedBytes(np.concatenate([piece.rows for piece in fixed]))
     return [value for piece in pieces for value in piece]

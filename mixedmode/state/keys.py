@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from mixedmode.keys.encode import KeySchema
 from mixedmode.keys.rows import binary_rows
-from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 
 PREFIX_BYTES = 3
 
@@ -47,9 +47,9 @@ def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[
 def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: int = 0) -> pa.Array:
     """Return the keys in stored keys (n,), without the first `before` bytes and the last `after` bytes of each."""
     if schema.width is not None:
-        whole = np.frombuffer(b"".join(stored), np.uint8).reshape(len(stored), before + schema.width + after)
+        whole = fixed_rows(stored).reshape(len(stored), before + schema.width + after)
         return FixedBytes(whole[:, before : before + schema.width]).fixed_size_binary()
-    rows = binary_rows(pa.array(stored, pa.large_binary()))
+    rows = binary_rows(stored.large_binary() if isinstance(stored, FixedBytes) else pa.array(stored, pa.large_binary()))
     lengths = rows.ends - rows.starts - before - after
     bounds = np.zeros(len(stored) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])

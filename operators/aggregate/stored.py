@@ -61,10 +61,10 @@ def _others(found: StateRange, keys: Sequence[bytes]) -> StateRange:
 
     Both are sorted. So an entry that begins with a key comes directly after this key in `keys`.
     """
-    others = StateRange([], [])
+    keys_left, values = list[bytes](), list[bytes]()
     for stored, value in zip(found.keys, found.values, strict=True):
         position = bisect_right(keys, stored)
         if position == 0 or not stored.startswith(keys[position - 1]):
-            others.keys.append(stored)
-            others.values.append(value)
-    return others
+            keys_left.append(stored)
+            values.append(value)
+    return StateRange(keys_left, values)

@@ -6,6 +6,8 @@ is before the watermark and a new one is not, so the deleted keys sort before th
     stored key = key group | state id | time | rest, value = version u8
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -46,7 +48,7 @@ class TimesWriter:
         if self._group is None:
             return
         after_us, up_to_us = self._due
-        due = []
+        due: Sequence[bytes] = ()
         if after_us < up_to_us:
             due = self._backend.scan(self._state_id, *time_range(self._group, self._state_id, after_us, up_to_us)).keys
         keys, values = self._entries(self._new)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mixedmode.errors import RetryableError
+from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb import RunWriter
 from mixedmode.state.rocksdb.reader import RunsReader
 
@@ -44,6 +45,25 @@ def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(memory: 
     assert reader.scan(PREFIX + b"b", PREFIX + b"\xff", limit=1).keys == [PREFIX + b"b"]
     reader.close()
     assert older.exists(), "the committed file is only linked"
+
+
+@pytest.mark.parametrize("kind", ["one length", "keys of several lengths", "values of several lengths", "deleted"])
+def test_many_entries_are_those_that_were_written_whatever_their_lengths(kind: str, tmp_path: Path) -> None:
+    entries: dict[bytes, bytes | None] = {number.to_bytes(3, "big"): number.to_bytes(5, "big") for number in range(999)}
+    if kind == "keys of several lengths":
+        entries[b"\0"] = bytes(5)
+    if kind == "values of several lengths":
+        entries[bytes(3)] = b"1234567"
+    if kind == "deleted":
+        entries[bytes(3)] = None
+    reader = RunsReader(tmp_path / "reader", [partial(copy, a_run(tmp_path / "1", entries))], cache_bytes=0)
+    expected = [(PREFIX + key, value) for key, value in sorted(entries.items()) if value is not None]
+    for limit in (None, 600):
+        found = reader.scan(PREFIX, PREFIX + b"\xff", limit=limit)
+        assert list(zip(found.keys, found.values, strict=True)) == expected[:limit]
+    assert isinstance(found.keys, FixedBytes) == (kind in ("one length", "values of several lengths"))
+    assert isinstance(found.values, FixedBytes) == (kind in ("one length", "keys of several lengths"))
+    reader.close()
 
 
 def test_a_scan_over_a_damaged_block_fails_instead_of_ending_early(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ class RocksDBBackend(KeyedStateBackend):
         return [stored.get(key) for key in keys]
 
     def _scan(self, start: bytes, end: bytes) -> StateRange:
-        found = StateRange([], [])
+        keys, values = list[bytes](), list[bytes]()
         bounds = _up_to(end)
         database = self._replica.database
         with reading(database):
@@ -133,13 +133,13 @@ class RocksDBBackend(KeyedStateBackend):
                 while entries.valid():
                     value = entries.value()
                     if value != TOMBSTONE:
-                        found.keys.append(entries.key())
-                        found.values.append(value)
+                        keys.append(entries.key())
+                        values.append(value)
                     entries.next()
                 entries.status()  # raises if damage ended the loop; `Rdict.items` would just stop there
             finally:
                 del entries  # an iterator keeps the database open, and a traceback would keep the iterator
-        return found
+        return StateRange(keys, values)
 
 
 def _collect(

@@ -11,7 +11,7 @@ Invariant (tests/queryable/test_reader.py): the newest value of a key counts, an
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import compress, islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
 from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.state.backend import StateRange
+from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows, joined
 from mixedmode.state.rocksdb.backend import KEYS_PER_CALL
 from mixedmode.state.rocksdb.options import replica_options
 from mixedmode.state.rocksdb.writer import TOMBSTONE
 from mixedmode.system_errors import too_many_files
 
-__all__ = ["RunsReader"]
+__all__ = ["RunsReader", "joined_ranges"]
+
+_ROWS_OF_ARRAY = 256  # fewer entries are lists, which take less time then
 
 Fetch = Callable[[Path], None]
 
@@ -62,35 +65,32 @@ class RunsReader:
 
     def scan(self, start: bytes, end: bytes, *, limit: int | None = None) -> StateRange:
         """Return the entries with start <= key < end, at most the first `limit` of them."""
-        found = StateRange([], [])
+        parts, count = list[StateRange](), 0
         with _local(self._folder):
             following: bytes | None = start
-            while following is not None and len(found.keys) != limit:
-                wanted = None if limit is None else limit - len(found.keys)
-                part = self._entries(following, end, wanted)
-                is_over = wanted is None or len(part.keys) < wanted
-                following = None if is_over else part.keys[-1] + b"\0"
-                if TOMBSTONE in part.values:
-                    lives = [value != TOMBSTONE for value in part.values]
-                    part = StateRange(list(compress(part.keys, lives)), list(compress(part.values, lives)))
-                found = StateRange(found.keys + part.keys, found.values + part.values) if found.keys else part
-        return found
+            while following is not None and count != limit:
+                wanted = None if limit is None else limit - count
+                entries = self._entries(following, end, wanted)
+                is_over = wanted is None or len(entries) < 2 * wanted
+                following = None if is_over else entries[-2] + b"\0"
+                parts.append(_range(entries))
+                count += len(parts[-1].keys)
+        return joined_ranges(parts)
 
-    def _entries(self, start: bytes, end: bytes, limit: int | None) -> StateRange:
-        """Return entries and tombstones. Keys and values apart need no Python for each of them."""
+    def _entries(self, start: bytes, end: bytes, limit: int | None) -> list[bytes]:
+        """Return keys and values in turn, with tombstones. They need no Python for each of them."""
         database: Any = self._database  # in raw mode, keys and values are bytes
-        keys: list[bytes] = list(islice(database.keys(from_key=start, read_opt=_until(end)), limit))
-        values: list[bytes] = list(islice(database.values(from_key=start, read_opt=_until(end)), limit))
-        if limit is None or len(keys) < limit:
+        items = islice(database.items(from_key=start, read_opt=_until(end)), limit)
+        found: list[bytes] = list(chain.from_iterable(items))
+        if limit is None or len(found) < 2 * limit:
             entries = self._database.iter(_until(end))
             try:
-                entries.seek(keys[-1] + b"\0" if keys else start)
-                entries.status()  # raises if not the end of the range, but damage has ended the lists
+                entries.seek(found[-2] + b"\0" if found else start)
+                entries.status()  # raises if not the end of the range, but damage has ended the list
                 assert not entries.valid(), (start, end)
             finally:
                 del entries  # it keeps the database open, and a traceback would keep the iterator
-        assert len(keys) == len(values), (len(keys), len(values))
-        return StateRange(keys, values)
+        return found
 
     def close(self) -> None:
         """Close the database."""
@@ -110,6 +110,28 @@ class RunsReader:
             self._database.ingest_external_file([str(link) for link in links], options)
         for link in links:
             link.unlink(missing_ok=True)
+
+
+def joined_ranges(parts: Sequence[StateRange]) -> StateRange:
+    """Return the entries of all parts."""
+    parts = [part for part in parts if len(part.keys)]
+    return StateRange(joined([part.keys for part in parts]), joined([part.values for part in parts]))
+
+
+def _range(entries: list[bytes]) -> StateRange:
+    """Return keys and values that come in turn, without tombstones. Many of one length are an array."""
+    keys, values = entries[::2], entries[1::2]
+    value_widths = {*map(len, values)}
+    if len(TOMBSTONE) in value_widths:
+        lives = [value != TOMBSTONE for value in values]
+        return StateRange(list(compress(keys, lives)), list(compress(values, lives)))
+    return StateRange(_array(keys, {*map(len, keys)}), _array(values, value_widths))
+
+
+def _array(values: list[bytes], widths: set[int]) -> Sequence[bytes]:
+    if len(values) < _ROWS_OF_ARRAY or len(widths) > 1:
+        return values
+    return FixedBytes(fixed_rows(values).reshape(len(values), -1))
 
 
 def _until(end: bytes) -> ReadOptions:
