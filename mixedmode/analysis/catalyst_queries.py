@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
-from mixedmode.expressions import KINDS, TEXT_PARTS, Call, Column, Literal, Query
+from mixedmode.expressions import KINDS, RAISE_ERROR, TEXT_PARTS, Call, Column, Literal, Query
 
 __all__ = ["OnlySparkError", "read_queries_of", "read_query_of"]
 
@@ -53,6 +53,7 @@ _USUAL = {
 }
 _OF_FILES = re.compile(rf"\b({'|'.join(map(re.escape, _USUAL))}) -> (\w+)")
 _SHOWN = 60  # characters of SQL in a reason
+_NAME_AND_TEXT = 2  # the parameters of an error that raise_error raises
 
 
 class OnlySparkError(Exception):
@@ -279,9 +280,21 @@ class _Reader:
             return self._shared[found.id().id()]
         if kind in ("CaseWhen", "Coalesce"):
             return self._choice(kind, found)
+        if kind == "Cast" and kind_of(found.child()) == RAISE_ERROR:
+            return self._raised(found)
         if kind not in KINDS:
             raise _only_spark(found)
         return self._call(kind, found, [self._expression(child) for child in items_of(found.children())])
+
+    def _raised(self, cast: _Java) -> int:
+        """Read `raise_error` with a constant text, which Spark casts from its own type without values."""
+        parameters = list(items_of(cast.child().errorParms().children()))
+        if len(parameters) != _NAME_AND_TEXT or not all(one.foldable() for one in parameters):
+            raise _only_spark(cast)
+        name, text = map(self._literal, parameters)
+        if name.value != "errorMessage":
+            raise _only_spark(cast)
+        return self._add(Call(RAISE_ERROR, (self._nodes.add(text),), self._type(cast)), cast)
 
     def _choice(self, kind: str, found: _Java) -> int:
         """Read CASE or COALESCE as nested IF."""

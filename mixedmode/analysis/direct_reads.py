@@ -1,26 +1,29 @@
-"""Decides if tasks can read the input of a job from the files themselves, without Spark.
+"""Decides which sources tasks read themselves from their files, without Spark.
 
 The columns of a stage are made of the columns of the files by SQL: the sql steps before the stage, its computed keys
 and its arguments. Spark analyses all of it as one plan for each relation that the stage reads. If every expression in
 the plans is on the list of what tasks compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow.
 Otherwise Spark does all of it. The same holds for an output of rows that no keyed step writes.
 
-All sources of a job are read by tasks, or none: the query of a job returns either files or rows.
+If tasks read all sources of a job, its query returns files. An epoch with values that only Spark computes then runs
+again on the rows of Spark (LeftToSparkError). Otherwise each source is judged by itself, and one with such values, or
+with lines of text, is Spark's. Of a source with a history and a live side, tasks may read the files of one side.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import starmap
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
 from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
+from mixedmode.analysis.file_parts import FilePart
 from mixedmode.analysis.relations import Relation
-from mixedmode.config import SourceSpec
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.parquet_files import is_plain_folder
-from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.text_slices import lines_format, only_spark_parses
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN
@@ -37,6 +40,9 @@ from mixedmode.tasks.stage_columns import (
 
 __all__ = ["StageInputs", "reader_columns", "with_direct_reads"]
 
+#: a frame with rows of a reader, and the roots other than the source in question in which its branches may end
+_Made = tuple[DataFrame, Sequence[DataFrame]]
+
 _ZONE, _CORRUPT = "spark.sql.session.timeZone", "spark.sql.columnNameOfCorruptRecord"
 
 
@@ -44,10 +50,11 @@ _ZONE, _CORRUPT = "spark.sql.session.timeZone", "spark.sql.columnNameOfCorruptRe
 class StageInputs:
     """Stand-ins of what was analysed: sources and keyed stages, and the relations that each stage or result reads.
 
-    relations: by the names of readers (JobPlan.readers).
+    parts: the files of sources that have some. relations: by the names of readers (JobPlan.readers).
     """
 
     sources: Mapping[str, DataFrame]
+    parts: Mapping[str, FilePart]
     stages: dict[str, DataFrame] = field(default_factory=dict)
     relations: dict[str, Sequence[Relation]] = field(default_factory=dict)
 
@@ -57,89 +64,104 @@ class StageInputs:
         return [roots[name] for name in (*relation.sources, *relation.stages) if name != root and name in roots]
 
 
-def with_direct_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> JobPlan:
-    """Return the plan with what its map tasks read and compute themselves, or with the reason why Spark does it."""
-    try:
-        _check_shape(plan, {name: specs[name] for name in plan.sources_read}, inputs.sources)
-        direct = {entry: tuple(_entry_reads(plan, entry, specs, inputs)) for entry in plan.entries}
-        if plan.measures_first:
-            direct[PROGRESS] = tuple(_progress_reads(plan, specs, inputs))
-    except OnlySparkError as error:
-        return replace(plan, by_spark_because=str(error))
-    return replace(plan, direct=direct)
+def with_direct_reads(plan: JobPlan, inputs: StageInputs) -> JobPlan:
+    """Return the plan with what its tasks read and compute themselves, and why Spark reads the other sources."""
+    why = _why_none(plan)
+    if why is not None:
+        return replace(plan, by_spark=dict.fromkeys(plan.sources_read, why))
+    by_spark = {name: why for name in plan.sources_read if (why := _only_spark_reads(name, inputs)) is not None}
+    parts = {name: part for name, part in inputs.parts.items() if name in plan.sources_read and name not in by_spark}
+    if not by_spark and all(part.side is None for part in parts.values()):
+        try:
+            return replace(plan, direct=_reads_of(plan, parts, inputs, may_leave=True))
+        except OnlySparkError as error:
+            if len(parts) == 1:
+                return replace(plan, by_spark=dict.fromkeys(parts, str(error)))
+    direct: dict[str, tuple[DirectRead, ...]] = {}
+    for name, part in parts.items():
+        try:
+            found = _reads_of(plan, {name: part}, inputs, may_leave=False)
+        except OnlySparkError as error:
+            by_spark[name] = str(error)
+            continue
+        if part.spec.format == "parquet":
+            direct = {entry: (*direct.get(entry, ()), *reads) for entry, reads in found.items()}
+        else:
+            by_spark[name] = "tasks read lines of text only where they read all sources of a job"
+    return replace(plan, direct=direct if any(direct.values()) else {}, by_spark=by_spark)
 
 
-def _check_shape(plan: JobPlan, specs: Mapping[str, SourceSpec], frames: Mapping[str, DataFrame]) -> None:
-    """Raise OnlySparkError unless stages and results read sources of local files, and nothing comes before them."""
-    reasons = {
-        "a map step reads the source": plan.maps,
-        "sql joins a dimension": joins_sources(plan),
-    }
-    found = next((reason for reason, holds in reasons.items() if holds), None)
-    for name, source in specs.items():
-        if found is None and (why := _only_spark_reads(source, frames[name])):
-            found = f"the source {name} has {why}" if len(specs) > 1 else f"the source has {why}"
-    if found is not None:
-        raise OnlySparkError(found)
+def _why_none(plan: JobPlan) -> str | None:
+    """Return what comes between the sources of a job and its stages and results, so that Spark reads them all."""
+    if plan.maps:
+        return "a map step reads the source"
+    return "sql joins a dimension" if joins_sources(plan) else None
 
 
-def _only_spark_reads(source: SourceSpec, frame: DataFrame) -> str | None:
-    """Return what a source has that only Spark reads; None if tasks can read its files."""
-    if not isinstance(source, FileSourceSpec) or "://" in source.path:
-        return "no local files"
-    if not is_plain_folder(source.path):
-        return "partition folders"
-    if source.format == "parquet":
-        return "options of Spark's reader" if source.options else None
-    zone, corrupt = (frame.sparkSession.conf.get(name) for name in (_ZONE, _CORRUPT))
+def _reads_of(
+    plan: JobPlan, parts: Mapping[str, FilePart], inputs: StageInputs, *, may_leave: bool
+) -> dict[str, tuple[DirectRead, ...]]:
+    """Return what tasks read of some sources, for each entry. Raise OnlySparkError if only Spark can do any of it."""
+    read = partial(_direct_read, parts=parts, may_leave=may_leave)
+    direct = {entry: tuple(starmap(read, _made(plan, entry, parts, inputs))) for entry in plan.entries}
+    if plan.measures_first:
+        seen = ((name, only_progress(plan, plan.sources_read.index(name), inputs.sources[name])) for name in parts)
+        direct[PROGRESS] = tuple(read(name, [(frame, ())]) for name, frame in seen)
+    return direct
+
+
+def _only_spark_reads(name: str, inputs: StageInputs) -> str | None:
+    """Return why only Spark reads a source; None if tasks can read its files."""
+    part = inputs.parts.get(name)
+    if part is None or "://" in part.spec.path:
+        return "the source has no local files"
+    if not is_plain_folder(part.spec.path):
+        return "the source has partition folders"
+    if part.spec.format == "parquet":
+        return "the source has options of Spark's reader" if part.spec.options else None
+    zone, corrupt = (part.frame.sparkSession.conf.get(name) for name in (_ZONE, _CORRUPT))
     if zone != "UTC":
-        return f"times of another zone than UTC: {zone}"
-    if corrupt in frame.columns:
-        return f"a column with a meaning of its own for Spark's reader: {corrupt}"
-    return only_spark_parses(source, {field.name: field.dataType.simpleString() for field in frame.schema})
+        return f"the source has times of another zone than UTC: {zone}"
+    if corrupt in part.frame.columns:
+        return f"the source has a column with a meaning of its own for Spark's reader: {corrupt}"
+    types = {field.name: field.dataType.simpleString() for field in part.frame.schema}
+    why = only_spark_parses(part.spec, types)
+    return None if why is None else f"the source has {why}"
 
 
-def _entry_reads(
-    plan: JobPlan, entry: str, specs: Mapping[str, SourceSpec], inputs: StageInputs
-) -> Iterator[DirectRead]:
-    """Yield what a reader of sources reads of each of them. One reader also measures their progress (measured_by)."""
+def _made(
+    plan: JobPlan, entry: str, parts: Mapping[str, FilePart], inputs: StageInputs
+) -> Iterator[tuple[str, Sequence[_Made]]]:
+    """Yield the frames with rows that an entry makes of each source in `parts`, if there are any."""
     measures = plan.source_rows is None and entry == plan.measured_by
-    frames = {
-        number: (relation, reader_columns(plan, entry, relation, number, measures=measures))
+    frames = [
+        (relation, reader_columns(plan, entry, relation, number, measures=measures))
         for number, relation in enumerate(inputs.relations[entry])
         if relation.sources
-    }
-    some = next(frame for _, frame in frames.values())
-    for name in plan.sources_read:
-        source = inputs.sources[name]
-        made = [
-            (frame, inputs.others(relation, name)) for relation, frame in frames.values() if name in relation.sources
+    ]
+    for name in parts:
+        made: list[_Made] = [
+            (frame, inputs.others(relation, name)) for relation, frame in frames if name in relation.sources
         ]
         if measures:
-            made.append((progress_rows(plan, plan.sources_read.index(name), source, some), []))
+            number = plan.sources_read.index(name)
+            made.append((progress_rows(plan, number, inputs.sources[name], frames[0][1]), ()))
         if made:
-            yield _direct_read(name, source, specs[name], made)
+            yield name, made
 
 
-def _progress_reads(plan: JobPlan, specs: Mapping[str, SourceSpec], inputs: StageInputs) -> Iterator[DirectRead]:
-    """Yield what tasks read of each source that only measure the progress."""
-    for number, name in enumerate(plan.sources_read):
-        source = inputs.sources[name]
-        yield _direct_read(name, source, specs[name], [(only_progress(plan, number, source), [])])
-
-
-def _direct_read(
-    name: str, source: DataFrame, spec: SourceSpec, made: Sequence[tuple[DataFrame, Sequence[DataFrame]]]
-) -> DirectRead:
-    """Return what tasks read of a source.  made: frames with rows that they make of it, and the frames' other roots."""
-    assert isinstance(spec, FileSourceSpec), spec
+def _direct_read(name: str, made: Sequence[_Made], *, parts: Mapping[str, FilePart], may_leave: bool) -> DirectRead:
+    """Return what tasks read of a source."""
+    part = parts[name]
     queries = tuple(
-        query for frame, others in made for query in read_queries_of(frame, until=source, others=others, may_leave=True)
+        query
+        for frame, others in made
+        for query in read_queries_of(frame, until=part.frame, others=(*part.others, *others), may_leave=may_leave)
     )
-    drift = replace(spec.drift or Drift(), declared=tuple(source.columns))
-    lines = lines_format(spec)
-    used = _columns_read(queries, source.schema, drift) if lines is None else _every_column(source.schema)
-    return DirectRead(name, used, queries, lines)
+    drift = replace(part.spec.drift or Drift(), declared=tuple(part.frame.columns))
+    lines = lines_format(part.spec)
+    used = _columns_read(queries, part.frame.schema, drift) if lines is None else _every_column(part.frame.schema)
+    return DirectRead(name, used, queries, lines, part.side)
 
 
 def reader_columns(plan: JobPlan, entry: str, relation: Relation, number: int, *, measures: bool = False) -> DataFrame:

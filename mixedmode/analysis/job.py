@@ -18,6 +18,7 @@ from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
+from mixedmode.analysis.file_parts import stand_in_of
 from mixedmode.analysis.function_steps import PairStep, analysed_function
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
@@ -55,7 +56,7 @@ from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
 from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
 from mixedmode.sources.dead_letters import HasDeadLetters
-from mixedmode.sources.source import Admission, OpenSource
+from mixedmode.sources.source import OpenSource
 from mixedmode.sources.versions import HasVersions
 from mixedmode.spark.frames import stand_in
 from mixedmode.spark.session import check_session, cores
@@ -119,7 +120,8 @@ class _Walk:
         self._partitions = sources.partitions
         self._unknown, self._unknown_tables = sources.unknown, sources.unknown_dimensions
         self._is_time_in_doubt = bool(sources.untimed)
-        self._sources = {name: source.stream(Admission()) for name, source in sources.opened.items()}
+        stand_ins = {name: stand_in_of(one, self._spec.sources[name]) for name, one in sources.opened.items()}
+        self._sources = {name: frame for name, (frame, _) in stand_ins.items()}
         self._tables = empty_tables(session, sources.dimensions)
         results = self._spec.results
         self._graph = Graph.of(
@@ -139,7 +141,8 @@ class _Walk:
         self._keyed_before = 0  # keyed steps, also those that are wrong
         self._roots = Roots(list(self._sources), self._event_times)
         self._results: dict[str, ResultPlan] = {}
-        self._inputs = StageInputs(self._sources)
+        of_files = {name: part for name, (_, part) in stand_ins.items() if part is not None}
+        self._inputs = StageInputs(self._sources, of_files)
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
 
     def walk(self) -> None:
@@ -221,7 +224,7 @@ class _Walk:
             partitions={name: column for name, column in self._partitions.items() if name in strategies},
             source_schemas=self._source_schemas(plan),
         )
-        plan = with_direct_reads(plan, self._spec.sources, self._inputs)
+        plan = with_direct_reads(plan, self._inputs)
         return with_changelogs(with_inner_reads(plan, self._inputs))
 
     @property

@@ -155,14 +155,16 @@ class EpochRunner:
                 assert_never(decision)
 
     def _new_input(self, offsets: str) -> tuple[tuple[SourceLog, ...], Mapping[str, tuple[str, ...]] | None, FilesOf]:
-        """Return the source logs after the epoch, the files to read of each source (None if one logs none), and all."""
+        """Return the source logs after the epoch, the files to read of each source (None if one logs none), and all.
+
+        Those that tasks read themselves are always known: a source without an entry of its log has none yet.
+        """
         context = self._context
         before = () if self.latest is None else self.latest.source_logs
         new = context.spark_folder.new_input(before, offsets, context.line_sources)
         present = context.present([file.url for files in new.files.values() for file in files])
         files = context.records.check(new.files, present, context.line_sources)
         has_all = new.files and set(context.line_sources) <= new.files.keys()
-        # if tasks read the files, a source without an entry of its log has none yet, and the frame names no files
         return new.logs, context.files_of(files) if has_all or context.plan.direct else None, files
 
     def run_final(self, session: SparkSession, settings: SettingsOf) -> None:

@@ -12,12 +12,12 @@ from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
 from mixedmode.driver.rescale_requests import configured_subtasks
-from mixedmode.executor.input_frames import input_frame, listed_files, planned_files
+from mixedmode.executor.input_frames import input_frame, listed_files, planned_files, prune_in_streams
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
-from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
+from mixedmode.sources.source import Admission, ChecksBeginning, HasSides, NotesBeginning, OpenSource
 from mixedmode.spark.session import cores
 
 
@@ -26,11 +26,13 @@ class Inputs:
 
     def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, sources: Mapping[str, OpenSource]) -> None:
         """`sources` are the sources of the job, opened in this session."""
+        if plan.listed:
+            prune_in_streams(session)
         self.session = session
         self._spec = spec
         self._plan = plan
         self._sources = sources
-        for source in self._files().values() if plan.direct else ():
+        for source in self._files().values() if plan.is_all_listed else ():
             source.is_parsed_by_tasks = True
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
         #: {limits of the sources: streaming frame of their files}; a frame may be the input of several queries
@@ -38,12 +40,25 @@ class Inputs:
         self._read: Sequence[str] | None = None  # see _readings
 
     def batch(self) -> DataFrame:
-        """Return a frame of all input that is present now."""
-        if self._plan.direct:
+        """Return a frame of all input that is present now, without the files that tasks read themselves."""
+        if self._plan.is_all_listed:
             listed = {name: source.list_batch() for name, source in self._files().items()}
             return listed_files(self._plan, listed)
-        frames = {name: source.batch() for name, source in self._sources.items()}
+        frames = {name: self._rows(name, _batches(source)) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
+
+    def batch_files(self) -> dict[str, tuple[str, ...]] | None:
+        """Return {source: URLs of the files in the last `batch`} of sources whose rows it has not; None if of all."""
+        if self._plan.is_all_listed:
+            return None
+        return self.files_of([(side, side.batch_files()) for side in self._listed_sides().values()])
+
+    def _rows(self, name: str, sides: Sequence[DataFrame]) -> DataFrame:
+        """Return the rows of a source, made of those of its sides, without the files that tasks read themselves."""
+        source, listed = self._sources[name], self._listed_sides().get(name)
+        pairs = zip(_sides(source), sides, strict=True)
+        sides = [frame.where("false") if side is listed else frame for side, frame in pairs]
+        return source.united(sides) if isinstance(source, HasSides) else sides[0]
 
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """Return a streaming frame of present and future input; a micro-batch has at most `admission` per source."""
@@ -52,9 +67,9 @@ class Inputs:
 
     def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
-        if self._plan.direct:
+        if self._plan.is_all_listed:
             return self._planned_stream(limits)
-        frames = {name: source.stream(limits[name]) for name, source in self._sources.items()}
+        frames = {name: self._rows(name, _streams(source, limits[name])) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
     def _planned_stream(self, limits: Mapping[str, Admission]) -> DataFrame:
@@ -85,12 +100,20 @@ class Inputs:
         return found
 
     def files_of(self, files: FilesOf) -> dict[str, tuple[str, ...]]:
-        """Return {source: URLs of those of its files in an epoch that are read}.  files: by opened source or side."""
+        """Return {source: URLs of those of its files in an epoch that are read}.  files: by opened source or side.
+
+        Of a source of which tasks read one side themselves, they are the files of that side.
+        """
+        listed = self._listed_sides()
         found = {}
         for name, source in self._sources.items():
-            sides = [source, *getattr(source, "sides_in_log", ())]
-            urls = [url for one, of_one in files if any(one is side for side in sides) for url in of_one]
-            found[name] = tuple(source.files_read(urls) if isinstance(source, FileSource) else urls)
+            sides = [listed[name]] if name in listed else _sides(source)
+            of_sides = ((side, urls) for side in sides for one, urls in files if one is side)
+            found[name] = tuple(
+                url
+                for side, urls in of_sides
+                for url in (side.files_read(urls) if isinstance(side, FileSource) else urls)
+            )
         return found
 
     def check_beginnings(self) -> None:
@@ -108,6 +131,15 @@ class Inputs:
     def reads_once(self, path: str) -> bool:
         """Return whether a source reads the file of this path once, although the path looks like a pattern to Spark."""
         return any(isinstance(one, NotesBeginning) and one.reads_once(path) for one in self._sources.values())
+
+    def _listed_sides(self) -> dict[str, FileSource]:
+        """Return the sources, or the sides of sources, whose files tasks read themselves."""
+        found = {}
+        for name, number in self._plan.listed.items():
+            side = _sides(self._sources[name])[number or 0]
+            assert isinstance(side, FileSource), side
+            found[name] = side
+        return found
 
     def _files(self) -> dict[str, FileSource]:
         """Return the sources of a job whose map tasks read files themselves."""
@@ -163,3 +195,17 @@ class Inputs:
             job=self._spec.name,
             emits_running_results=self._spec.execution.backlog.emit == "all",
         )
+
+
+def _sides(source: OpenSource) -> tuple[OpenSource, ...]:
+    return source.sides_in_log if isinstance(source, HasSides) else (source,)
+
+
+def _batches(source: OpenSource) -> tuple[DataFrame, ...]:
+    """Return the rows of each side of a source that exist now."""
+    return source.batch_sides() if isinstance(source, HasSides) else (source.batch(),)
+
+
+def _streams(source: OpenSource, limit: Admission) -> tuple[DataFrame, ...]:
+    """Return the streaming rows of each side of a source."""
+    return source.stream_sides(limit) if isinstance(source, HasSides) else (source.stream(limit),)

@@ -171,7 +171,8 @@ class _Run:
             )
             task = EpochTask.after(None, self._plan, settings, Epoch(0), "sorted", timing.at_the_end())
             with self._records.located():
-                result = self._executor.run_epoch(task, self._inputs.batch())
+                rows = self._inputs.batch()
+                result = self._executor.run_epoch(replace(task, files=self._inputs.batch_files()), rows)
             sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
             observer(
                 EpochCommitted(

@@ -14,7 +14,7 @@ from mixedmode.plan.job_plan import PROGRESS, JobPlan
 from mixedmode.tasks.direct import FilesRead
 from mixedmode.tasks.watching import SOURCE_COLUMN
 
-__all__ = ["EpochInput", "OfEntries", "OfEntry", "OfFiles", "OfMaps", "OfSources", "files_of"]
+__all__ = ["EpochInput", "OfBoth", "OfEntries", "OfEntry", "OfFiles", "OfMaps", "OfSources", "files_of"]
 
 
 class EpochInput(Protocol):
@@ -87,6 +87,23 @@ class OfSources(EpochInput):
 
 
 @dataclass(frozen=True, slots=True)
+class OfBoth(EpochInput):
+    """Rows of Spark, and files of other sources."""
+
+    plan: JobPlan
+    of_rows: EpochInput
+    of_files: OfFiles
+
+    @override
+    def rows(self, entry: str) -> DataFrame | None:
+        return self.of_rows.rows(entry) if self.plan.has_rows_of_spark(entry) else None
+
+    @override
+    def files(self, entry: str) -> FilesRead:
+        return self.of_files.files(entry)
+
+
+@dataclass(frozen=True, slots=True)
 class OfMaps(EpochInput):
     """The rows of the last map stage, which one stage or one result reads."""
 
@@ -103,11 +120,15 @@ class OfMaps(EpochInput):
 
 
 def files_of(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
-    """Return (path, bytes) of each file that an epoch reads, by source.  frame: of `listed_files`."""
+    """Return (path, bytes) of each file that tasks read in an epoch, by source.
+
+    frame: of `listed_files`, where the task does not name the files.
+    """
     names = task.plan.sources_read
     found: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
     if task.files is not None:
-        return {name: [(path, file_bytes(path)) for path in map(path_of_url, task.files[name])] for name in names}
+        listed = task.plan.listed
+        return {name: [(path, file_bytes(path)) for path in map(path_of_url, task.files[name])] for name in listed}
     for row in frame.collect():
         found[names[row[SOURCE_COLUMN]]].append((path_of_text(row.path), row.length))
     return found

@@ -43,15 +43,13 @@ __all__ = [
     "listed_files",
     "map_input",
     "planned_files",
+    "prune_in_streams",
     "rows_of_progress",
     "rows_read",
 ]
 
 ENTRY_COLUMN = "_entry"  # number of the entry, in rows of a job with several
 _OF_PROGRESS = (TIME_COLUMN, PARTITION_COLUMN, SOURCE_COLUMN)
-
-#: without this setting, Spark runs a branch of a streaming query that can return no row
-_PRUNES = "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan"
 
 
 def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, DataFrame]) -> DataFrame:
@@ -75,6 +73,11 @@ def input_frame(session: SparkSession, plan: JobPlan, sources: Mapping[str, Data
     return rows
 
 
+def prune_in_streams(session: SparkSession) -> None:
+    """Let Spark leave out the branches of a streaming query that can return no row; it runs them by default."""
+    session.conf.set("spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan", "true")
+
+
 def listed_files(plan: JobPlan, files: Mapping[str, DataFrame]) -> DataFrame:
     """Return the files of a batch whose map tasks read them: (path, length, number of the source) of each file.
 
@@ -89,7 +92,7 @@ def planned_files(session: SparkSession, files: Mapping[str, DataFrame], reading
 
     files: {source: its stream without rows}. readings: the source of each reading.
     """
-    session.conf.set(_PRUNES, "true")
+    prune_in_streams(session)
     return reduce(DataFrame.union, [files[name] for name in readings])
 
 
@@ -156,7 +159,7 @@ def _columns_of(frame: DataFrame, number: int) -> DataFrame:
 
 def _with_nothing_of(session: SparkSession, rows: DataFrame, source: DataFrame) -> DataFrame:
     """Return `rows` and a second reading of `source` that adds no row."""
-    session.conf.set(_PRUNES, "true")
+    prune_in_streams(session)
     return rows.union(like(rows, source.where("false"), {}))
 
 

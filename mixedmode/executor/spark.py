@@ -24,7 +24,7 @@ from mixedmode.checkpoint.types import Epoch, ListState
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import LeftToSparkError
 from mixedmode.executor.dimensions import Dimensions, VersionsRead, unstable
-from mixedmode.executor.epoch_inputs import EpochInput, OfEntries, OfEntry, OfFiles, OfMaps, OfSources, files_of
+from mixedmode.executor.epoch_inputs import EpochInput, OfBoth, OfEntries, OfEntry, OfFiles, OfMaps, OfSources, files_of
 from mixedmode.executor.input_frames import input_frame, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
@@ -91,7 +91,7 @@ class SparkExecutor:
 
         After several such epochs in a row, later ones run on Spark's rows only.
         """
-        if rows is None or not task.plan.direct:
+        if rows is None or not task.plan.is_all_listed:
             return self._run(task, rows)
         if len(self.left_to_spark) < _LEFT_IN_A_ROW:
             try:
@@ -168,7 +168,7 @@ class _EpochRun:
                     release(mapped.held)
             if frame is None:
                 return self.run(OfEntry(None), hold)
-            if plan.direct:
+            if plan.is_all_listed:
                 return self.run(OfFiles(plan, files_of(frame, self.task)), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
@@ -176,7 +176,10 @@ class _EpochRun:
                 frame = hold(frame)
             if joins_sources(plan):
                 return self.run(OfSources(self.session, plan, self.tables, frame), hold)
-            return self.run(OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame), hold)
+            rows = OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame)
+            if not plan.listed:
+                return self.run(rows, hold)
+            return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(frame, self.task))), hold)
 
     def run(self, given: EpochInput, hold: "_Hold", list_states: tuple[ListState, ...] | None = None) -> EpochResult:
         """Run the keyed stages, and write the results that no stage writes."""
@@ -224,12 +227,8 @@ class _EpochRun:
             parts.append(frame.mapInArrow(write, report))
         parts += self.read_in_arrow(entry_of(name), write, rows, report)
         files = given.files(entry_of(name))
-        if files:
-            of_files = self.of_files(files, write, rows_action(name))
-            if not parts:
-                return of_files
-            parts.append(of_files.frame(self.session, report))
-        return reduce(DataFrame.union, parts) if parts else None
+        of_files = self.of_files(files, write, rows_action(name)) if files else None
+        return _both(of_files, reduce(DataFrame.union, parts) if parts else None, self.session)
 
     def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> NumberedTasks:
         """Return tasks that read files, and return reports."""
@@ -312,11 +311,10 @@ class _Readers:
         if not self.task.plan.measures_first:
             return
         task, files, rows = measure_task(self.task), self.given.files(PROGRESS), self.given.rows(PROGRESS)
-        if files:
-            measured: DataFrame | NumberedTasks = self.run.of_files(files, task, _MEASURE)
-        elif rows is not None:
-            measured = rows.mapInArrow(task, spark_schema([REPORT_FIELD]))
-        else:
+        of_files = self.run.of_files(files, task, _MEASURE) if files else None
+        of_rows = None if rows is None else rows.mapInArrow(task, spark_schema([REPORT_FIELD]))
+        measured = _both(of_files, of_rows, self.run.session)
+        if measured is None:
             return
         action = partial(self.run.reports, _MEASURE, measured)
         if self.task.plan.strategies and not self.task.timing.is_final:
@@ -366,6 +364,15 @@ class _Readers:
         self.open.discard(reader)
         if reader in self.outputs:
             self.rows[reader] = rows_of(self.outputs[reader], reports)
+
+
+def _both(
+    of_files: NumberedTasks | None, of_rows: DataFrame | None, session: SparkSession
+) -> DataFrame | NumberedTasks | None:
+    """Return tasks that read files and the reports of those that read rows, together; None if there are neither."""
+    if of_files is None or of_rows is None:
+        return of_files or of_rows
+    return of_rows.union(of_files.frame(session, of_rows.schema))
 
 
 def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:

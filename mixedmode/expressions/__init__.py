@@ -1,5 +1,6 @@
 """Stateless SQL on Arrow: expressions as values, the closed list of what is exact, and how they are computed. Pure."""
 
+from mixedmode.expressions.comparisons import RAISE_ERROR
 from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_null_of_null, is_partial
 from mixedmode.expressions.pruning import Bounds, may_pass
 from mixedmode.expressions.texts import TEXT_PARTS
@@ -7,6 +8,7 @@ from mixedmode.expressions.values import Call, Column, Literal, Node, Nodes, Que
 
 __all__ = [
     "KINDS",
+    "RAISE_ERROR",
     "TEXT_PARTS",
     "Bounds",
     "Call",

@@ -6,10 +6,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from mixedmode.errors import InvalidJobError
 from mixedmode.expressions.kernels import Kernel, has_types, is_literal, same_types
 from mixedmode.expressions.values import Call, Literal, Node, Value
 
-__all__ = ["COMPARISONS", "is_ordered"]
+__all__ = ["COMPARISONS", "RAISE_ERROR", "is_ordered"]
 
 _Binary = Callable[[Value, Value], Value]
 
@@ -101,7 +102,15 @@ def _accepts_like(call: Call, arguments: Sequence[Node]) -> bool:
     return "\\" not in text.value and call.options[0] not in text.value
 
 
+def _raise(_call: Call, given: Sequence[Value]) -> Value:
+    raise InvalidJobError(str(given[0][0].as_py()))
+
+
+#: the kind of `raise_error`; its argument is the text
+RAISE_ERROR = "RaiseError"
+
 COMPARISONS: Mapping[str, Kernel] = {
+    RAISE_ERROR: Kernel(_raise, lambda _call, arguments: is_literal(arguments[0]), lambda _call, _arguments: True),
     "EqualTo": _comparison(_equal),
     "EqualNullSafe": _comparison(_equal_or_both_null, takes_null=True),
     "LessThan": _comparison(_less),

@@ -68,7 +68,7 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
-            if plan.source_rows is None and not plan.direct:
+            if plan.source_rows is None and name in plan.by_spark:
                 yield "  read twice  the second time for event times alone: the steps do not get every record as it is"
         else:
             why = "nothing goes by it" if plan.stages else "there is no keyed step"
@@ -85,8 +85,10 @@ def _read_by(name: str, plan: JobPlan) -> Iterator[str]:
             yield f"  read by     the map tasks themselves, column by column ({columns}); Spark finds the files"
         else:
             yield f"  read by     the map tasks themselves ({columns}), an epoch with unusual lines by Spark"
-    elif plan.by_spark_because and name in plan.sources_read:
-        yield f"  read by     Spark (because {plan.by_spark_because})"
+        if reads[0].side is not None:
+            yield "              its other side by Spark"
+    elif name in plan.by_spark:
+        yield f"  read by     Spark (because {plan.by_spark[name]})"
 
 
 def _dimensions(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
@@ -219,12 +221,17 @@ def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iter
 
 
 def _computed_by(reads: Reads, plan: JobPlan) -> str:
-    reasons = [plan.inner_by_spark[stage] for stage in reads.stages if stage in plan.inner_by_spark]
-    if reads.sources and not plan.direct:
-        reasons.insert(0, plan.by_spark_because)
-    elif not reasons:
-        return "on Arrow"
-    return f"by Spark (because {reasons[0]})" if reasons[0] else "by Spark"
+    reasons = {name: plan.by_spark[name] for name in reads.sources if name in plan.by_spark}
+    reasons |= {stage.operator_id: "it follows a map step" for stage in plan.maps if stage.operator_id in reads.sources}
+    reasons |= {name: plan.inner_by_spark[name] for name in reads.stages if name in plan.inner_by_spark}
+    roots = (*reads.sources, *reads.stages)
+    if not reasons:
+        has_side = any(plan.listed.get(name) is not None for name in reads.sources)
+        return "on Arrow, rows of the other side by Spark" if has_side else "on Arrow"
+    why = next(iter(reasons.values()))
+    if len(reasons) == len(roots):
+        return f"by Spark (because {why})"
+    return f"on Arrow, rows of {', '.join(reasons)} by Spark (because {why})"
 
 
 def _one_line(sql: str) -> str:

@@ -53,12 +53,14 @@ class DirectRead:
     `queries`: the rows that are made of each batch of `columns`, one after the other: those of each relation of the
     source that the reader reads, then rows that only show the progress of the source, if the reader measures it.
     `lines`: None for Parquet. Of lines, `columns` are all of the source, since a wrong value in any stops a job.
+    `side`: the number of the side of the source that has the files, if Spark reads its other sides.
     """
 
     source: str
     columns: tuple[ReadColumn, ...]
     queries: tuple[Query, ...]
     lines: LinesFormat | None = None
+    side: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class JobPlan:
     """The plan of a whole job. `results`: the outputs of whole steps, by name; the only one of a job with `sink` is "".
 
     `direct`: {entry: what map tasks read from files themselves}, of all entries, and of PROGRESS if `measures_first`;
-    {}: Spark reads. `by_spark_because`: why Spark reads, for `explain`.
+    {}: Spark reads. `by_spark`: {source: why Spark reads it}, for `explain`.
     `inner`: {reader: {stage: how tasks make the reader's rows of those of the stage}}, of stages whose rows stay in
     Arrow. `inner_by_spark`: {stage that has readers: why its rows are rows of Spark}, of all others.
     `event_times`: {source: its event-time column}, for the sources that declare one.
@@ -133,7 +135,7 @@ class JobPlan:
     partitions: Mapping[str, str] = field(default_factory=dict)
     source_schemas: Mapping[str, str] = field(default_factory=dict)
     direct: Mapping[str, tuple[DirectRead, ...]] = field(default_factory=dict)
-    by_spark_because: str = ""
+    by_spark: Mapping[str, str] = field(default_factory=dict)
     inner: Mapping[str, Mapping[str, tuple[Query, ...]]] = field(default_factory=dict)
     inner_by_spark: Mapping[str, str] = field(default_factory=dict)
 
@@ -182,6 +184,24 @@ class JobPlan:
     def results_of(self, operator_id: str) -> tuple[str, ...]:
         """Return the names of the results that a stage writes."""
         return tuple(name for name, result in self.results.items() if result.stage == operator_id)
+
+    @property
+    def listed(self) -> Mapping[str, int | None]:
+        """Return {source of which map tasks read files: the side of it, if Spark reads its other sides}."""
+        return {read.source: read.side for reads in self.direct.values() for read in reads}
+
+    @property
+    def is_all_listed(self) -> bool:
+        """Return whether map tasks read all sources themselves, so that the query of a job returns files, not rows."""
+        listed = self.listed
+        return bool(listed) and all(name in listed and listed[name] is None for name in self.sources_read)
+
+    def has_rows_of_spark(self, entry: str) -> bool:
+        """Return whether an entry may get rows that Spark reads."""
+        if entry in (PROGRESS, self.measured_by):
+            return not self.is_all_listed
+        listed = self.listed
+        return not all(name in listed and listed[name] is None for name in self.entries[entry])
 
     def stays_in_arrow(self, operator_id: str) -> bool:
         """Return whether the rows of a stage stay in Arrow on their way to its readers."""

@@ -180,6 +180,7 @@ EXPRESSIONS = [
     *(f"{name}(ts1)" for name in ("hour", "minute", "second", "unix_micros", "unix_millis", "unix_seconds")),
     *(f"date_trunc('{unit}', ts1)" for unit in ("MINUTE", "hour", "SECOND")),
 ]
+THREE = "CASE WHEN l1 = 3.5 THEN CAST(raise_error('it is three') AS bigint) ELSE l1 END"
 #: (expression, the same that gives NULL where the expression raises)
 RAISING = [
     *((f"{n}1 {sign} {n}2", f"try_{word}({n}1, {n}2)") for n in "bsil" for sign, word in TRIED),
@@ -383,6 +384,15 @@ def test_a_value_is_refused_where_spark_refuses_it(frame: DataFrame) -> None:
                 _ours(query, TABLE.slice(row, 1))
 
 
+def test_an_error_that_sql_raises_is_raised_only_for_rows_that_reach_it(frame: DataFrame) -> None:
+    ours = _ours(read_query_of(frame.selectExpr(f"{THREE} AS c").where("c > 4 OR c < 4"), until=frame))
+    assert ours.num_rows > 0, "no row has the value"
+    with pytest.raises(InvalidJobError, match=r"^it is three$"):
+        _ours(read_query_of(frame.selectExpr(THREE.replace("= 3.5", "> 0")), until=frame))
+    with pytest.raises(OnlySparkError, match="raise_error"):  # a text of each row
+        read_query_of(frame.selectExpr("CAST(raise_error(t1) AS boolean) AS c"), until=frame)
+
+
 def test_a_value_that_raises_is_computed_only_for_rows_that_need_it(frame: DataFrame) -> None:
     selected = frame.selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(GUARDED)))
     ours, spark = _ours(read_query_of(selected, until=frame)), selected.toArrow()
@@ -481,7 +491,7 @@ def test_every_cast_is_read_or_left_to_spark(frame: DataFrame, name: str) -> Non
 
 
 def test_every_kind_on_the_list_is_compared_with_spark(frame: DataFrame) -> None:
-    texts = [*EXPRESSIONS, *GUARDED, *(text for text, _ in RAISING)]
+    texts = [*EXPRESSIONS, *GUARDED, *(text for text, _ in RAISING), THREE]
     query = read_query_of(frame.selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))), until=frame)
     found = {node.kind for node in query.nodes if isinstance(node, Call)}
     assert found | {"Lower", "Upper", "RegExpExtract"} == KINDS, "those three have a test of their own"

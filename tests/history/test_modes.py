@@ -5,10 +5,26 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.job import analyse
+from mixedmode.plan.explain import explain_plan
 from tests.harness import output_rows, run, write_json
 from tests.history.story import JOB, Story, answer, sales, table_of
 
 pytestmark = pytest.mark.spark
+
+
+def test_tasks_read_the_files_of_the_history_and_spark_reads_what_is_live(spark: SparkSession, tmp_path: Path) -> None:
+    story = Story(tmp_path)
+    story.archive(sales(-9, 9))
+    job = story.job()
+    plan = analyse(spark, job.spec, job.where).plan
+    assert plan.listed == {"sales": 0}
+    assert not plan.is_all_listed
+    lines = explain_plan(job.spec, plan, cores=2).splitlines()
+    place = lines.index(
+        "  read by     the map tasks themselves, column by column (at, shop, price); Spark finds the files"
+    )
+    assert lines[place + 1] == "              its other side by Spark"
 
 
 @pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,8 @@ from mixedmode.connectors.history.spec import HistoryAndLiveSpec, Side
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, HasDeadLetters
 from mixedmode.sources.source import Admission, OpenSource, parse_ddl
-from tests.harness import SPARK_CASES, output_rows, run, write_text
+from tests.harness import SPARK_CASES, output_rows, run, write_parquet, write_text
+from tests.history.story import SCHEMA as STORY_SCHEMA
 from tests.history.story import SEAM, Story, sales, table_of
 
 pytestmark = pytest.mark.spark
@@ -68,20 +70,29 @@ def test_a_record_that_both_sides_have_is_taken_once(
     assert taken(spark, rows, [], nulls) == of_history
 
 
-def test_a_record_without_a_value_stops_the_job_or_goes_to_one_side(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("side", ["history", "live"])
+def test_a_record_without_a_value_stops_the_job_or_goes_to_one_side(
+    spark: SparkSession, tmp_path: Path, side: Side
+) -> None:
+    """The tasks read the history themselves, and Spark the live side."""
     story = Story(tmp_path / "a folder")
     story.archive(sales(-30, 30))
     story.live(sales(0, 10))
-    write_text(story.folder / "live", "null.json", '{"shop": "nowhere", "price": 7}\n')
+    if side == "history":
+        write_parquet(
+            story.folder / "archive", "null.parquet", pa.table([["nowhere"], [7], [None]], schema=STORY_SCHEMA)
+        )
+    else:
+        write_text(story.folder / "live", "null.json", '{"shop": "nowhere", "price": 7}\n')
     with pytest.raises(InvalidJobError) as caught:
         run(story.job(), spark)
     assert str(caught.value).startswith(
-        "a record of the live side has no value in the column of the seam, so it cannot be told which side has to give "
-        "it, and nothing was committed. Correct the record, or set the seam's `nulls` to history or live. "
-        "column=at, log="
+        f"a record of the {side} side has no value in the column of the seam, so it cannot be told which side has to "
+        "give it, and nothing was committed. Correct the record, or set the seam's `nulls` to history or live. "
+        "column=at"
     )
     by_column = ("sources.sales.event-time=", "sources.sales.seam.column=at")  # a record needs its event time, too
-    run(story.job("sources.sales.seam.nulls=live", *by_column), spark)
+    run(story.job(f"sources.sales.seam.nulls={side}", *by_column), spark)
     assert table_of(output_rows(story.out)) == story.answer() | {"nowhere": (1, 7)}
 
 

@@ -3,18 +3,18 @@
 The same of rows between steps, which stay in Arrow or are rows of Spark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError
+from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
 from mixedmode.analysis.job import analyse
 from mixedmode.expressions import Column, Query
 from mixedmode.job import Job, Sink, Source
@@ -25,6 +25,9 @@ from mixedmode.tasks.direct import deal_out
 from tests.harness import manifests, output_rows, run, write_parquet
 
 Mode = Literal["batch", "mixed"]
+Way = Literal["none", "b", "all"]
+WAYS: tuple[Way, ...] = get_args(Way)
+PLAYED: dict[str, tuple[Way, Way]] = {"spark": ("all", "all"), "changing": ("none", "b")}
 BEGIN = datetime(2001, 9, 8, 22, tzinfo=UTC)  # the clock of `run` shows 2001-09-09
 SOURCES = {"a": "k int, x long, at timestamp", "b": "id long, y long, at timestamp"}
 OUTPUTS = ("priced", "late", "dear", "met", "sums", "large", "both", "merged")
@@ -79,16 +82,19 @@ def graph(folder: Path, mode: Mode) -> Job:
 
 
 @contextmanager
-def by_spark(*, forced: bool) -> Iterator[None]:
-    """Let Spark read all sources, and run the SQL between steps."""
+def by_spark(way: Way) -> Iterator[None]:
+    """Let Spark read no source, only `b`, or all of them, and then also run the SQL between steps."""
 
-    def refuse(_frame: DataFrame, *, until: DataFrame, **_: object) -> Query:
+    def refuse(frame: DataFrame, *, until: DataFrame, **others: Any) -> tuple[Query, ...]:
+        if way == "b" and "id" not in until.columns:
+            return read_queries_of(frame, until=until, **others)
         msg = f"a test says so, for {until.columns}"
         raise OnlySparkError(msg)
 
     with pytest.MonkeyPatch.context() as patch:
-        if forced:
+        if way != "none":
             patch.setattr("mixedmode.analysis.direct_reads.read_queries_of", refuse)
+        if way == "all":
             patch.setattr("mixedmode.analysis.inner_reads.read_queries_of", refuse)
         yield
 
@@ -98,15 +104,15 @@ def add(folder: Path, epoch: int, *names: str) -> None:
         write_parquet(folder / name, f"{epoch}.parquet", records(name, epoch))
 
 
-def played(job: Job, spark: SparkSession, folder: Path, ways: list[bool]) -> list[object]:
+def played(job: Job, spark: SparkSession, folder: Path, ways: Sequence[Way]) -> list[object]:
     """Run a backlog and a live epoch of one source, then restart for each further way.
 
-    ways: whether Spark reads. Return what the manifests say of the input.
+    ways: what Spark reads. Return what the manifests say of the input.
     """
-    for start, forced in enumerate(ways):
+    for start, way in enumerate(ways):
         add(folder, 2 * start, "a", "b")
         live = partial(add, folder, 2 * start + 1, "ab"[start % 2])
-        with by_spark(forced=forced):
+        with by_spark(way):
             run(job, spark, feed=[live])
     return [
         (one.watermark_us, one.offsets.count("\n"), {name: (s.records, s.splits) for name, s in one.sources.items()})
@@ -126,7 +132,7 @@ def test_a_graph_has_the_same_answers_whoever_reads_and_may_change_at_a_restart(
     if stages == "map tasks and a shuffle":
         monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
     found = []
-    for name, ways in {"spark": [True, True], "changing": [False, True]}.items():
+    for name, ways in PLAYED.items():
         folder = tmp_path / name
         for source in SOURCES:
             (folder / source).mkdir(parents=True)
@@ -141,16 +147,16 @@ def test_a_graph_has_the_same_answers_whoever_reads_and_may_change_at_a_restart(
 @pytest.mark.soak
 def test_batch_has_the_same_answers_whoever_reads(spark: SparkSession, tmp_path: Path) -> None:
     found = []
-    for forced in (True, False):
-        folder = tmp_path / str(forced)
+    for way in WAYS:
+        folder = tmp_path / way
         for source in SOURCES:
             (folder / source).mkdir(parents=True)
         for epoch in range(3):
             add(folder, epoch, "a", "b")
-        with by_spark(forced=forced):
+        with by_spark(way):
             records_in = [event.records for event in run(graph(folder, "batch"), spark).committed]
         found.append((records_in, answers(folder)))
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.spark
@@ -167,7 +173,14 @@ def test_explain_says_how_each_source_is_read_and_which_one_is_in_the_way(spark:
     (tmp_path / "b" / "day=1").mkdir()
     lines = explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2).splitlines()
     read = [line for line in lines if line.startswith("  read by")]
-    assert read == ["  read by     Spark (because the source b has partition folders)"] * 2
+    assert read == [
+        "  read by     the map tasks themselves, column by column (k, x, at); Spark finds the files",
+        "  read by     Spark (because the source has partition folders)",
+    ]
+    place = next(
+        number for number, line in enumerate(lines) if line.startswith("  sql         SELECT k, x AS v FROM a")
+    )
+    assert lines[place + 1] == "              on Arrow, rows of b by Spark (because the source has partition folders)"
 
 
 @pytest.mark.spark

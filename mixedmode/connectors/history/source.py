@@ -23,7 +23,9 @@ from mixedmode.connectors.history.spec import HistoryAndLiveSpec, Side
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.open import open_source
-from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
+from mixedmode.sources.source import Admission, ChecksBeginning, HasSides, NotesBeginning, OpenSource
+
+_IN_LOG: tuple[Side, Side] = ("history", "live")  # the order of their lines in Spark's log
 
 
 def open_history_and_live(session: SparkSession, source: HistoryAndLiveSpec, *, where: str) -> "HistoryAndLive":
@@ -32,7 +34,7 @@ def open_history_and_live(session: SparkSession, source: HistoryAndLiveSpec, *, 
     return HistoryAndLive(source, sides, where=where)
 
 
-class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters):
+class HistoryAndLive(OpenSource, HasSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
     """Two open sources, read as one."""
 
     def __init__(self, source: HistoryAndLiveSpec, sides: Mapping[Side, OpenSource], *, where: str) -> None:
@@ -47,11 +49,24 @@ class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters
     @override
     def batch(self) -> DataFrame:
         """Return the whole history, and the live records that exist at the start."""
-        return self._union({side: opened.batch() for side, opened in self._sides.items()})
+        return self.united(self.batch_sides())
 
     @override
     def stream(self, admission: Admission) -> DataFrame:
-        return self._union({side: opened.stream(self._of(side, admission)) for side, opened in self._sides.items()})
+        return self.united(self.stream_sides(admission))
+
+    @override
+    def batch_sides(self) -> tuple[DataFrame, ...]:
+        return tuple(opened.batch() for opened in self.sides_in_log)
+
+    @override
+    def stream_sides(self, admission: Admission) -> tuple[DataFrame, ...]:
+        return tuple(self._sides[side].stream(self._of(side, admission)) for side in _IN_LOG)
+
+    @override
+    def united(self, sides: Sequence[DataFrame]) -> DataFrame:
+        history, live = sides
+        return self._cut("history", history).union(self._cut("live", live))
 
     @override
     def check_beginning(self) -> None:
@@ -75,16 +90,15 @@ class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters
         return len(self._sides)
 
     @property
+    @override
     def sides_in_log(self) -> tuple[OpenSource, ...]:
-        """The sources that it consists of, in the order of their lines in Spark's log."""
-        return self._sides["history"], self._sides["live"]
+        return tuple(self._sides[side] for side in _IN_LOG)
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
         """Return whether the history or the live side reports a backlog."""
-        sides = [self._sides["history"], self._sides["live"]]
         return any(
             side.is_backlog(before[number : number + 1], now[number : number + 1])
-            for number, side in enumerate(sides)
+            for number, side in enumerate(self.sides_in_log)
             if hasattr(side, "is_backlog")
         )
 
@@ -101,9 +115,6 @@ class HistoryAndLive(OpenSource, ChecksBeginning, NotesBeginning, HasDeadLetters
         """
         limits = self._source.sides[side].limits_per_epoch
         return Admission(**limits) if limits and admission != Admission() else admission
-
-    def _union(self, frames: Mapping[Side, DataFrame]) -> DataFrame:
-        return self._cut("history", frames["history"]).union(self._cut("live", frames["live"]))
 
     def _cut(self, side: Side, frame: DataFrame) -> DataFrame:
         """Return the records of a side, with the columns of the whole source in its order."""

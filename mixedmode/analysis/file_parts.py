@@ -1,0 +1,40 @@
+"""The stand-ins of sources, and which part of a source consists of files."""
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from mixedmode.config import SourceSpec
+from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.sources.source import Admission, HasSides, OpenSource
+
+__all__ = ["FilePart", "stand_in_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePart:
+    """The files of a source: all of it, or one of its sides.
+
+    `frame`: the stand-in of the part, within that of the source. `others`: those of the other sides, if it is a side.
+    `side`: its number among the sides.
+    """
+
+    spec: FileSourceSpec
+    frame: DataFrame
+    others: tuple[DataFrame, ...] = ()
+    side: int | None = None
+
+
+def stand_in_of(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart | None]:
+    """Return the stand-in of a source, and its files; None if it has none. Of several sides with files, take one."""
+    if not isinstance(source, HasSides):
+        frame = source.stream(Admission())
+        return frame, FilePart(spec, frame) if isinstance(spec, FileSourceSpec) else None
+    frames = source.stream_sides(Admission())
+    parts = [
+        FilePart(side, frame, (*frames[:number], *frames[number + 1 :]), number)
+        for number, (side, frame) in enumerate(zip(getattr(spec, "sides", {}).values(), frames, strict=True))
+        if isinstance(side, FileSourceSpec)
+    ]
+    in_parquet = (part for part in parts if part.spec.format == "parquet")
+    return source.united(frames), next(in_parquet, parts[0] if parts else None)
