@@ -158,7 +158,8 @@ class _Reader:
         self._names = names
         self._nodes = OptimisedNodes(may_leave=may_leave)
         self._filters: list[int] = []
-        self._columns: dict[int, Callable[[], int]] = {}  # {id of a column: function that returns its node}
+        #: {id of a column: function that returns its node}, of the columns below the node that is read
+        self._columns: dict[int, Callable[[], int]] = {}
         self._shared: dict[int, int] = {}  # {id of a common expression: its node}
         self._defined: dict[int, _Java] = {}  # {id of a WITH query: its plan}
         self._replaceable: dict[str, bool] = {}  # {kind: whether Spark replaces it}
@@ -221,8 +222,9 @@ class _Reader:
         self._is_branch = True
         self._read(branch)
         of_branch = [self._columns[column.exprId().id()] for column in items_of(branch.output())]
-        for column, of_column in zip(items_of(union.output()), of_branch, strict=True):
-            self._columns[column.exprId().id()] = of_column
+        # columns of a union may have the ids of those below, such as those that another branch renames
+        of_union = (column.exprId().id() for column in items_of(union.output()))
+        self._columns = dict(zip(of_union, of_branch, strict=True))
 
     def _read_defined(self, reference: _Java, plan: _Java) -> None:
         self._read(plan)
@@ -236,12 +238,15 @@ class _Reader:
         return [self._expression(condition)]
 
     def _later(self, read: Callable[[_Java], int], found: _Java) -> Callable[[], int]:
-        """Return a function that reads a column at its first call."""
+        """Return a function that reads a column at its first call, among the columns that are known now."""
         known: list[int] = []
+        columns = self._columns
 
         def number() -> int:
             if not known:
+                above, self._columns = self._columns, columns
                 known.append(read(found))
+                self._columns = above
             return known[0]
 
         return number

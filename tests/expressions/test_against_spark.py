@@ -266,11 +266,12 @@ def test_a_union_is_a_query_for_each_branch_over_the_frame_in_which_it_ends(fram
     text = """
         WITH lines AS (SELECT n, m FROM other WHERE m < 2 UNION ALL SELECT i1, l1 FROM ours WHERE i1 BETWEEN 1 AND 99)
         SELECT n + 1 AS n, m FROM (SELECT n, m FROM lines UNION ALL (SELECT m, n FROM other WHERE m < 9)) WHERE m <> 3
+        UNION ALL SELECT * FROM other WHERE m = 1 UNION ALL SELECT * FROM other
     """
     selected = session.sql(text)
     of_other = read_queries_of(selected, until=other, others=[frame])
     of_ours = read_queries_of(selected, until=frame, others=[other])
-    assert (len(of_other), len(of_ours)) == (2, 1)
+    assert (len(of_other), len(of_ours)) == (4, 1)
     rows = [*evaluate(of_ours, TABLE.combine_chunks().to_batches()), *evaluate(of_other, other.toArrow().to_batches())]
     found, expected = pa.Table.from_batches(rows), selected.toArrow()
     assert [*zip(*map(_shown, found.columns), strict=True)] != []
