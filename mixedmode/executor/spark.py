@@ -371,7 +371,7 @@ def _both(
 ) -> DataFrame | NumberedTasks | None:
     """Return tasks that read files and the reports of those that read rows, together; None if there are neither."""
     if of_files is None or of_rows is None:
-        return of_files or of_rows
+        return of_rows if of_files is None else of_files
     return of_rows.union(of_files.frame(session, of_rows.schema))
 
 
