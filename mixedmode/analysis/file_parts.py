@@ -1,5 +1,6 @@
 """The stand-ins of sources, and which part of a source consists of files."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -8,7 +9,7 @@ from mixedmode.config import SourceSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.sources.source import Admission, HasSides, OpenSource
 
-__all__ = ["FilePart", "stand_in_of"]
+__all__ = ["FilePart", "stand_ins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,16 @@ class FilePart:
     side: int | None = None
 
 
-def stand_in_of(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart | None]:
+def stand_ins(
+    sources: Mapping[str, OpenSource], specs: Mapping[str, SourceSpec]
+) -> tuple[dict[str, DataFrame], dict[str, FilePart]]:
+    """Return the stand-ins of sources, and the files of those that have some, by name."""
+    found = {name: _stand_in(source, specs[name]) for name, source in sources.items()}
+    frames = {name: frame for name, (frame, _) in found.items()}
+    return frames, {name: part for name, (_, part) in found.items() if part is not None}
+
+
+def _stand_in(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart | None]:
     """Return the stand-in of a source, and its files; None if it has none. Of several sides with files, take one."""
     if not isinstance(source, HasSides):
         frame = source.stream(Admission())

@@ -18,7 +18,7 @@ from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
-from mixedmode.analysis.file_parts import stand_in_of
+from mixedmode.analysis.file_parts import stand_ins
 from mixedmode.analysis.function_steps import PairStep, analysed_function
 from mixedmode.analysis.functions import register_functions
 from mixedmode.analysis.having import output_rows, with_having
@@ -120,8 +120,7 @@ class _Walk:
         self._partitions = sources.partitions
         self._unknown, self._unknown_tables = sources.unknown, sources.unknown_dimensions
         self._is_time_in_doubt = bool(sources.untimed)
-        stand_ins = {name: stand_in_of(one, self._spec.sources[name]) for name, one in sources.opened.items()}
-        self._sources = {name: frame for name, (frame, _) in stand_ins.items()}
+        self._sources, of_files = stand_ins(sources.opened, self._spec.sources)
         self._tables = empty_tables(session, sources.dimensions)
         results = self._spec.results
         self._graph = Graph.of(
@@ -141,7 +140,6 @@ class _Walk:
         self._keyed_before = 0  # keyed steps, also those that are wrong
         self._roots = Roots(list(self._sources), self._event_times)
         self._results: dict[str, ResultPlan] = {}
-        of_files = {name: part for name, (_, part) in stand_ins.items() if part is not None}
         self._inputs = StageInputs(self._sources, of_files)
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
 

@@ -45,7 +45,7 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.frames import spark_schema
 from mixedmode.spark.jobs import described
-from mixedmode.spark.numbered_tasks import NumberedTasks
+from mixedmode.spark.numbered_tasks import NumberedTasks, with_rows
 from mixedmode.spark.session import cores, is_one_process
 from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.direct import (
@@ -228,7 +228,7 @@ class _EpochRun:
         parts += self.read_in_arrow(entry_of(name), write, rows, report)
         files = given.files(entry_of(name))
         of_files = self.of_files(files, write, rows_action(name)) if files else None
-        return _both(of_files, reduce(DataFrame.union, parts) if parts else None, self.session)
+        return with_rows(of_files, reduce(DataFrame.union, parts) if parts else None, self.session)
 
     def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> NumberedTasks:
         """Return tasks that read files, and return reports."""
@@ -313,7 +313,7 @@ class _Readers:
         task, files, rows = measure_task(self.task), self.given.files(PROGRESS), self.given.rows(PROGRESS)
         of_files = self.run.of_files(files, task, _MEASURE) if files else None
         of_rows = None if rows is None else rows.mapInArrow(task, spark_schema([REPORT_FIELD]))
-        measured = _both(of_files, of_rows, self.run.session)
+        measured = with_rows(of_files, of_rows, self.run.session)
         if measured is None:
             return
         action = partial(self.run.reports, _MEASURE, measured)
@@ -364,15 +364,6 @@ class _Readers:
         self.open.discard(reader)
         if reader in self.outputs:
             self.rows[reader] = rows_of(self.outputs[reader], reports)
-
-
-def _both(
-    of_files: NumberedTasks | None, of_rows: DataFrame | None, session: SparkSession
-) -> DataFrame | NumberedTasks | None:
-    """Return tasks that read files and the reports of those that read rows, together; None if there are neither."""
-    if of_files is None or of_rows is None:
-        return of_rows if of_files is None else of_files
-    return of_rows.union(of_files.frame(session, of_rows.schema))
 
 
 def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:

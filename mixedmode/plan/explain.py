@@ -68,7 +68,8 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))
-            if plan.source_rows is None and name in plan.by_spark:
+            is_listed = name in plan.listed and plan.listed[name] is None
+            if plan.source_rows is None and not is_listed:
                 yield "  read twice  the second time for event times alone: the steps do not get every record as it is"
         else:
             why = "nothing goes by it" if plan.stages else "there is no keyed step"

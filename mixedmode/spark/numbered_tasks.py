@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-__all__ = ["SAME_WORKERS", "NumberedTasks"]
+__all__ = ["SAME_WORKERS", "NumberedTasks", "with_rows"]
 
 #: Spark SQL sets this variable for its workers; other jobs have it if it is set for all of them
 SAME_WORKERS = "SPARK_SIMPLIFIED_TRACEBACK"
@@ -40,6 +40,15 @@ class NumberedTasks:
             return [bytes(row[0]) for row in found if row[0] is not None]
         run = _Reporting(self.task, column)
         return context.parallelize(range(self.count), self.count).mapPartitions(run).collect()
+
+
+def with_rows(
+    tasks: NumberedTasks | None, rows: DataFrame | None, session: SparkSession
+) -> DataFrame | NumberedTasks | None:
+    """Return what tasks return, and the rows of a frame with the same columns; None if there are neither."""
+    if tasks is None or rows is None:
+        return rows if tasks is None else tasks
+    return rows.union(tasks.frame(session, rows.schema))
 
 
 @dataclass(frozen=True, slots=True)
