@@ -81,6 +81,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
         self._batch_files: Sequence[str] = ()
+        self._streams: dict[Admission, DataFrame] = {}  # see _loaded
         self.is_parsed_by_tasks = False  # tasks parse the lines themselves, so they need no check before
         if source.drift is not None:
             check_drift_columns(source, self.schema, where=where)
@@ -125,9 +126,15 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         if self._is_text:
             lines = self._once(self._with_partitions(self._lines(admission)))
             return json_file_rows(lines, self.schema, self._source)
-        files = self._session.readStream.format(self._source.format).schema(self._read_schema)
-        files = files.options(**{**self._streaming(admission), **self._record_options()})
-        return self._good(self._once(files.load(self._path)))
+        return self._good(self._once(self._loaded(admission)))
+
+    def _loaded(self, admission: Admission) -> DataFrame:
+        """Return the stream of all columns of the files, which Spark resolves once for analysis and for the query."""
+        if admission not in self._streams:
+            files = self._session.readStream.format(self._source.format).schema(self._read_schema)
+            files = files.options(**{**self._streaming(admission), **self._record_options()})
+            self._streams[admission] = files.load(self._path)
+        return self._streams[admission]
 
     @override
     def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
@@ -206,18 +213,20 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
 
     def list_stream(self, admission: Admission) -> DataFrame:
         """Return (path, length) of existing and future files. Spark's log of the files is the same as with `stream`."""
-        options = {**self._streaming(admission), **listing_options(self._source)}
-        files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL).options(**options)
-        return self._once(files.load(self._path)).select("path", "length")
+        return self._once(self._list_stream(admission)).select("path", "length")
+
+    def _list_stream(self, admission: Admission) -> DataFrame:
+        files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL)
+        return files.options(**{**self._streaming(admission), **listing_options(self._source)}).load(self._path)
 
     def plan_stream(self, admission: Admission) -> DataFrame:
         """Return a stream without rows: Spark's log of its files, which is the same as with `stream`, is all it gives.
 
         Spark finds no row to plan for in it, so a micro-batch costs Spark no plan over its files.
         """
-        files = self._session.readStream.format("binaryFile").schema(_BINARY_FILE_DDL)
-        options = {**self._streaming(admission), **listing_options(self._source)}
-        return files.options(**options).load(self._path).where("false")
+        if self._source.format == "parquet" and self._drift is None:
+            return self._loaded(admission).where("false")
+        return self._list_stream(admission).where("false")
 
     @override
     def notices(self) -> Iterator[str]:
