@@ -105,6 +105,18 @@ def test_a_request_that_arrives_slowly_is_dropped_and_others_are_answered_meanwh
         assert not site.control.stop.is_set()
 
 
+def test_a_head_that_is_too_large_ends_its_connection_and_no_other(tmp_path: Path) -> None:
+    with served(tmp_path) as site, connected(site) as endless, connected(site) as other:
+        other.sendall(HEAD + b"\r\n")
+        assert other.recv(65536).startswith(b"HTTP/1.1 200 OK")
+        with contextlib.suppress(ConnectionError):
+            for number in range(100):
+                endless.sendall(b"X-%d: " % number + b"y" * 10_000 + b"\r\n" if number else HEAD)
+        assert b" 200 " not in all_of(endless)
+        other.sendall(HEAD + b"\r\n")
+        assert other.recv(65536).startswith(b"HTTP/1.1 200 OK")
+
+
 def test_a_client_that_does_not_read_its_answer_is_dropped(tmp_path: Path) -> None:
     ended, aborted = threading.Event(), list[bool]()
 
