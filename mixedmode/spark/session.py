@@ -20,10 +20,14 @@ from mixedmode.spark.settings import LOG_FILE, set_python, settings_of
 
 #: of PySpark's own code
 _CLASSES_ASKED_FOR = (
-    *("PythonUtils", "PythonSQLUtils", "SimplePythonFunction", "functions"),
-    *("org.apache.spark.sql.functions", "org.apache.spark.sql.classic.SparkSession"),
+    *("PythonUtils", "PythonSQLUtils", "PythonRDD", "SimplePythonFunction", "functions"),
+    *("org.apache.spark.sql.classic.SparkSession", "org.apache.spark.sql.classic.SparkSession$"),
+    "org.apache.spark.sql.functions",
     *("org.apache.spark.sql.execution.python.UserDefinedPythonFunction", "org.apache.spark.storage.StorageLevel"),
 )
+#: asked for without its package, which PySpark imports anew for each query
+_OF_QUERIES = "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper"
+_PACKAGES_ASKED_FOR = ("org", "py4j")  # by our code, and by PySpark for the type of an object
 #: loggers that print a refused query with its stack trace, before PySpark raises the error that becomes one message
 _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -50,20 +54,23 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
                 raise ended_message("not kept" if log_folder is None else log_folder / LOG_FILE) from error
             raise did_not_start(settings, str(error), files_max=open_files_max()) from error
     hush_accumulators(session.sparkContext)
-    _keep_classes(session)
+    _keep_names(session)
     return session
 
 
-def _keep_classes(session: SparkSession) -> None:
-    """Keep the JVM's answers for the classes that PySpark asks for by name in each epoch.
+def _keep_names(session: SparkSession) -> None:
+    """Keep the JVM's answers for the names that are asked for in each start or epoch.
 
     Py4J does not keep them. Of a name without a package, the JVM looks into every jar, in up to eight packages.
     """
     jvm = session._jvm  # noqa: SLF001 - PySpark has no public name for it
-    for name in _CLASSES_ASKED_FOR:
-        found = getattr(jvm, name)
+    asked = {name: name for name in _CLASSES_ASKED_FOR} | {_OF_QUERIES.rpartition(".")[2]: _OF_QUERIES}
+    for name, place in asked.items():
+        found = getattr(jvm, place)
         if isinstance(found, JavaClass):  # not every Spark has each of them
             setattr(jvm, name, found)
+    for name in _PACKAGES_ASKED_FOR:
+        setattr(jvm, name, getattr(jvm, name))
 
 
 def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:

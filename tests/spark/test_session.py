@@ -86,3 +86,9 @@ def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:
     arguments = list(gateway.jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getInputArguments())
     assert any(argument.startswith("-Dmixedmode.log=") for argument in arguments), arguments
     assert "-XX:Tier4InvocationThreshold=50000" in arguments, arguments
+
+
+def test_names_that_each_start_asks_for_are_asked_for_once(spark: "SparkSession") -> None:
+    kept = vars(spark.sparkContext._jvm)
+    assert {"PythonRDD", "PythonForeachBatchHelper", "PythonUtils", "SimplePythonFunction"} <= kept.keys()
+    assert {"org", "py4j"} <= kept.keys()
