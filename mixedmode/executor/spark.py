@@ -28,7 +28,7 @@ from mixedmode.executor.epoch_inputs import EpochInput, OfBoth, OfEntries, OfEnt
 from mixedmode.executor.input_frames import input_frame, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
-from mixedmode.executor.rows_between import is_computed_twice, may_compute_twice, rows_of
+from mixedmode.executor.rows_between import computed_twice_again, is_computed_twice, may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import (
     REPORT_FIELD,
     epoch_result,
@@ -131,8 +131,10 @@ class SparkExecutor:
                 changes = read.changes()
                 if changes and is_last:
                     raise unstable(changes, _REPEATS + 1) from error
-                if is_last or not (changes or is_computed_twice(error)):
+                if not (changes or is_computed_twice(error)):
                     raise
+                if is_last:
+                    raise computed_twice_again(_REPEATS + 1) from error
                 continue
             changes = read.changes()
             if not changes:
