@@ -62,6 +62,8 @@ class EpochProgress:
     estimate. `seconds_left`: an estimate; None as long as there is nothing to estimate it by. `bytes_read`: of the
     input files, which have `bytes_total`; None if it is unknown, as for input that is not in files. `records_total`:
     about, by the footers of some Parquet files; None for other input. `tasks_done` and `tasks_total`: of the phase.
+    `keys_share`: of the keys of the step, as far as its subtasks have processed them. `bytes_spilled`: of its rows,
+    which its subtasks have written to the local disk to sort them; 0 where the tasks are on other machines.
     """
 
     epoch: Epoch
@@ -77,6 +79,8 @@ class EpochProgress:
     bytes_total: int | None
     tasks_done: int
     tasks_total: int
+    keys_share: float = 0.0
+    bytes_spilled: int = 0
 
 
 @dataclass(frozen=True, slots=True)

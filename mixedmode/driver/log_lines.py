@@ -155,6 +155,8 @@ def _progress(event: EpochProgress) -> dict[str, Any]:
         **{name: value for name, value in unknown.items() if value is not None},
         "tasks_done": event.tasks_done,
         "tasks_total": event.tasks_total,
+        "keys_share": round(event.keys_share, 3),
+        "bytes_spilled": event.bytes_spilled,
     }
 
 

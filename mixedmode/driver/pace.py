@@ -84,7 +84,8 @@ class PartFigures:
     `rows`: made by a map side, or received by subtasks. `bytes_read`: of files, of which the tasks have `bytes_total`;
     if Spark reads the input, only `bytes_read` is known. `records_noted`, `records_folded`, `records_sent`: that map
     tasks have read; made rows of; sent the rows of. `sorted`, `stored`: the number of subtasks that have sorted all
-    rows; that store. `processed`: shares of keys that subtasks have processed, added up.
+    rows; that store. `processed`: shares of keys that subtasks have processed, added up. `bytes_spilled`:
+    of rows that subtasks have written to the local disk to sort them.
     """
 
     tasks: int = 0
@@ -99,6 +100,7 @@ class PartFigures:
     records_sent: float = 0.0
     sorted: float = 0.0
     processed: float = 0.0
+    bytes_spilled: float = 0.0
     stored: float = 0.0
 
     @property

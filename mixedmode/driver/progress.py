@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochProgress, TaskPhase
-from mixedmode.driver.pace import EpochPace, PartFigures, StepFigures, Work
+from mixedmode.driver.pace import EpochPace, PartFigures, StepFigures, Work, subtask_shares
 
 __all__ = ["EpochEstimate", "Moment", "progress_text"]
 
@@ -51,6 +51,7 @@ class EpochEstimate:
         names = list(self.steps)
         current = _current(parts)
         first, part = (parts[0], parts[current]) if parts else _NOTHING
+        subtasks = parts[current | 1] if parts else PartFigures()  # of the same step
         bytes_read, bytes_total = self._bytes(first)
         self._last = EpochProgress(
             epoch=self.epoch,
@@ -66,6 +67,8 @@ class EpochEstimate:
             bytes_total=bytes_total,
             tasks_done=part.tasks_done,
             tasks_total=part.tasks,
+            keys_share=subtask_shares(subtasks, 0)[2],
+            bytes_spilled=int(subtasks.bytes_spilled),
         )
         return self._last
 
@@ -122,6 +125,10 @@ def progress_text(event: EpochProgress) -> str:
         parts.append(f"{_megabytes(event.bytes_read)} MB read")
     if event.records:
         parts.append(f"{event.records:,} records")
+    if event.bytes_spilled and event.phase != "done":
+        parts.append(f"{_megabytes(event.bytes_spilled)} MB spilled")
+    if event.keys_share and event.phase != "done":
+        parts.append(f"{event.keys_share:.0%} of the keys done")
     if event.tasks_total and event.phase != "done":
         parts.append(f"{event.tasks_done} of {event.tasks_total} tasks done")
     if event.seconds_left is not None and event.phase != "done":

@@ -115,6 +115,7 @@ def _part(stage: SparkStage, notes: list[TaskNote]) -> PartFigures:
         records_sent=sum(note.records_sent for note in notes),
         sorted=sum(note.is_sorted for note in notes),
         processed=sum(note.processed for note in notes),
+        bytes_spilled=sum(note.bytes_spilled for note in notes),
         stored=sum(note.is_stored for note in notes),
     )
 

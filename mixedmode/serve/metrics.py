@@ -152,6 +152,8 @@ class JobMetrics:
         )
         self._tasks_done = gauge("progress_tasks_done", "Tasks of the part under way that have ended.")
         self._tasks = gauge("progress_tasks", "Tasks of the part under way.")
+        self._keys = gauge("progress_keys_ratio", "Share of the keys of the step under way that are processed.")
+        self._spilled = gauge("progress_spilled_bytes", "Bytes that the step under way has spilled to sort its rows.")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
         return Gauge(f"mixedmode_{name}", text, labels, registry=self.registry)
@@ -188,7 +190,7 @@ class JobMetrics:
 
     def _begin_progress(self) -> None:
         """Set the progress of an epoch that has just begun. One that is over keeps its last figures."""
-        totals = (self._bytes_total, self._progress_records_total, self._tasks)
+        totals = (self._bytes_total, self._progress_records_total, self._tasks, self._keys, self._spilled)
         for gauge in (self._share, self._bytes, self._progress_records, self._tasks_done, *totals):
             gauge.set(0)
         self._left.set(-1)
@@ -202,6 +204,8 @@ class JobMetrics:
         self._progress_records_total.set(event.records_total or 0)
         self._tasks_done.set(event.tasks_done)
         self._tasks.set(event.tasks_total)
+        self._keys.set(event.keys_share)
+        self._spilled.set(event.bytes_spilled)
 
     def _committed(self, event: EpochCommitted) -> None:
         kind = kind_of(is_backlog=event.is_backlog)

@@ -6,7 +6,7 @@ times a second, and at the end of each part of its work. This works where driver
 there is no folder, and a task notes nothing. Notes only inform: a task that cannot write them goes on without.
 
     file       <epoch>.<kind>.<number of the task>.<step, quoted>
-    content    nine doubles, little-endian: the fields of TaskNote
+    content    ten doubles, little-endian: the fields of TaskNote
 """
 
 import os
@@ -38,7 +38,8 @@ class TaskNote:
     `bytes_total`, `bytes_read`: of the input files that a map task reads itself. `records`, `records_folded`,
     `records_sent`: of the input, that a map task has read; made rows of; sent the rows of. `rows`: that it made, or
     that a subtask has received. `is_sorted`: 1 when a subtask has its first sorted rows. `processed`: the part of its
-    key groups that it has processed. `is_stored`: 1 when it stores its state and output.
+    key groups that it has processed. `bytes_spilled`: of rows that it has written to the local disk to sort them.
+    `is_stored`: 1 when it stores its state and output.
     """
 
     bytes_total: float = 0.0
@@ -49,6 +50,7 @@ class TaskNote:
     rows: float = 0.0
     is_sorted: float = 0.0
     processed: float = 0.0
+    bytes_spilled: float = 0.0
     is_stored: float = 0.0
 
 
@@ -92,8 +94,9 @@ class Note:
         """Add records that only show the progress of a source, so that nothing is made of them."""
         self._add(records_folded=records, records_sent=records)
 
-    def received(self, rows: int) -> None:
-        """Add rows that the subtask has received."""
+    def received(self, rows: int, *, bytes_spilled: int) -> None:
+        """Add rows that the subtask has received.  bytes_spilled: so far, of all rows."""
+        self._set(bytes_spilled=bytes_spilled)
         self._add(rows=rows)
 
     def processed(self, share: float) -> None:

@@ -242,5 +242,5 @@ class _SubtaskRun:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         with self._profile.stage("collect blocks"):
                             rows = decode_block(block.as_buffer())
-                            self._note.received(rows.num_rows)
                             self._sorter.add(rows)
+                            self._note.received(rows.num_rows, bytes_spilled=self._sorter.stats.spilled_bytes)

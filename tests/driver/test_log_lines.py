@@ -170,4 +170,6 @@ def test_an_epoch_under_way_has_a_line_every_ten_seconds_and_the_next_epoch_star
         "bytes_total": 40,
         "tasks_done": 1,
         "tasks_total": 4,
+        "keys_share": 0.0,
+        "bytes_spilled": 0,
     }

@@ -136,14 +136,14 @@ def test_figures_of_spark_and_of_tasks_are_added_up_by_step() -> None:
     notes: tuple[tuple[NoteKind, str, TaskNote], ...] = (
         ("map", "by_key", first),
         ("map", "by_key", first),
-        ("subtask", "by_key", TaskNote(rows=30, is_sorted=1.0, processed=0.5)),
+        ("subtask", "by_key", TaskNote(rows=30, is_sorted=1.0, processed=0.5, bytes_spilled=9)),
         ("subtask", "by_key", TaskNote(rows=50, is_sorted=1.0, processed=1.0, is_stored=1.0)),
         ("map", "another", first),
     )
     assert steps_of("orders, epoch 3, backlog: ", jobs, notes) == {
         "by_key": (
             PartFigures(4, 4, True, 200, 80, 16, 20, records_noted=200, records_folded=100, records_sent=40),
-            PartFigures(2, 0, False, rows=80, sorted=2.0, processed=1.5, stored=1.0),
+            PartFigures(2, 0, False, rows=80, sorted=2.0, processed=1.5, bytes_spilled=9, stored=1.0),
         ),
         "write rows": (PartFigures(5, records=8), PartFigures()),
     }

@@ -91,6 +91,8 @@ def progress(share: float, phase: TaskPhase, seconds: float) -> EpochProgress:
         bytes_total=2_400_000_000,
         tasks_done=int(32 * read),
         tasks_total=32,
+        keys_share=0.0 if phase == "reading" else share,
+        bytes_spilled=0 if phase == "reading" else 350_000_000,
     )
 
 

@@ -59,7 +59,7 @@ def test_the_page_follows_a_job_from_backlog_over_the_flip_to_live(
         page.wait("document.body?.dataset.phase === 'backlog'")
         progress = page.value("document.getElementById('progress').innerText")
         assert "Epoch 0, backlog" in progress
-        for figure in ("62 %", "about 38 s", "2.2 GiB of 2.2 GiB", "41M of 41M", "32 of 32"):
+        for figure in ("62 %", "about 38 s", "2.2 GiB of 2.2 GiB", "41M of 41M", "32 of 32", "334 MiB"):
             assert figure in progress, progress
         assert page.value(KINDS) == "starting,catching up,backlog"
         told = list(story.live(40))

@@ -28,6 +28,7 @@ export function showProgress(job, now) {
     ["records", ofTotal(under.records ?? 0, under.records_total, short)],
     ["records/s", under.records && under.seconds ? short(under.records / under.seconds) : "–"],
     ["tasks done", under.tasks_total ? `${under.tasks_done} of ${under.tasks_total}` : "–"],
+    ["keys done", `${(100 * (under.keys_share ?? 0)).toFixed(0)} %`], ["spilled", bytes(under.bytes_spilled ?? 0)],
     ["for", seconds(spent / 1000)]];
   byId("progress-facts").replaceChildren(...facts.map(([name, value]) => fact(name, value)));
 }
