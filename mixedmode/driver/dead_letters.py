@@ -21,7 +21,7 @@ from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, Read
 from mixedmode.sources.kafka_offsets import Offsets, lines_of, parse_initial_offsets, parse_offsets, ranges_between
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
-from mixedmode.spark.frames import spark_schema
+from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.tasks.reports import REPORT_COLUMN, decode_report
 from mixedmode.tasks.rows import RowsTask
 
@@ -98,7 +98,7 @@ def _stage(
     output = dead_letter_output(name)
     fields = source.dead_letter_fields
     task = RowsTask(settings.sinks[output], epoch, settings.generation, fields, output, has_op=False)
-    for row in frame.mapInArrow(task, _REPORT).collect():
+    for row in map_in_arrow(frame, task, _REPORT).collect():
         yield from decode_report(bytes(row[0])).outputs
 
 

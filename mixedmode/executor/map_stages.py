@@ -18,7 +18,7 @@ from mixedmode.executor.protocol import EpochTask
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import map_subtasks, map_watch
 from mixedmode.plan.stages import MapStage
-from mixedmode.spark.frames import relations_of, spark_schema
+from mixedmode.spark.frames import map_in_arrow, relations_of, spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.state.lists import check_size
 from mixedmode.tasks.map_task import MapTask
@@ -88,7 +88,7 @@ def _rows(
 def _mapped(rows: DataFrame, task: MapTask, watch: Watch | None) -> DataFrame:
     parallelism = len(task.lists)
     columns = tuple(field.name for field in task.operator.record_fields)
-    dealt = rows.mapInArrow(Rebalance(task.epoch, parallelism, watch, columns), DEALT_DDL)
+    dealt = map_in_arrow(rows, Rebalance(task.epoch, parallelism, watch, columns), DEALT_DDL)
     in_order = dealt.repartitionById(parallelism, F.col("subtask")).sortWithinPartitions(*ORDER)
     return in_order.mapInArrow(task, spark_schema(list(task.output_schema)))
 

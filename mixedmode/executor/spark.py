@@ -43,7 +43,7 @@ from mixedmode.plan.job_plan import PROGRESS, JobPlan, entry_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.source import OpenSource
-from mixedmode.spark.frames import spark_schema
+from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.spark.jobs import described
 from mixedmode.spark.numbered_tasks import NumberedTasks, with_rows
 from mixedmode.spark.session import cores, is_one_process
@@ -208,9 +208,8 @@ class _EpochRun:
     ) -> list[DataFrame]:
         """Return what the tasks of a stage or a result return for rows that stay in Arrow, of each stage in `rows`."""
         inner = self.task.plan.inner.get(entry, {})
-        return [
-            rows[name].mapInArrow(InnerRead(task, queries), output) for name, queries in inner.items() if name in rows
-        ]
+        here = {name: queries for name, queries in inner.items() if name in rows}
+        return [map_in_arrow(rows[name], InnerRead(task, queries), output) for name, queries in here.items()]
 
     def reports(self, action: str, output: DataFrame | NumberedTasks) -> list[SubtaskReport]:
         """Run tasks, or compute the rows of a frame, and return the reports."""
@@ -226,7 +225,7 @@ class _EpochRun:
         write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
         frame = self.rows_for(entry_of(name), given, rows)
         if frame is not None:
-            parts.append(frame.mapInArrow(write, report))
+            parts.append(map_in_arrow(frame, write, report))
         parts += self.read_in_arrow(entry_of(name), write, rows, report)
         files = given.files(entry_of(name))
         of_files = self.of_files(files, write, rows_action(name)) if files else None

@@ -2,7 +2,8 @@
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import signature
 from typing import Any
@@ -18,6 +19,9 @@ from mixedmode.plan.reads import Reads
 
 # Spark 4.1 has only timestamps in UTC, and no such parameter
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+
+#: makes batches of batches in Spark's Python workers
+Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _plans = itertools.count()
 
@@ -59,6 +63,28 @@ def _with_own_plan(frame: DataFrame) -> DataFrame:
     """
     number = F.lit(next(_plans))
     return frame.where(number == number)  # noqa: PLR0124 - two literals in Spark's plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Renaming:
+    """A task over rows whose columns had other names on their way to Python."""
+
+    task: Task
+    names: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return self.task(batch.rename_columns(self.names) for batch in batches)
+
+
+def map_in_arrow(frame: DataFrame, task: Task, output: str | StructType) -> DataFrame:
+    """Return what tasks make of the rows of a frame, as DataFrame.mapInArrow, whatever the columns are called.
+
+    PySpark looks the columns up by their names, and takes `a.b` for the field b of a column a.
+    """
+    names = tuple(frame.columns)
+    if all(name.isidentifier() for name in names):
+        return frame.mapInArrow(task, output)
+    return frame.toDF(*(f"c{number}" for number in range(len(names)))).mapInArrow(_Renaming(task, names), output)
 
 
 def spark_schema(fields: Sequence[pa.Field]) -> StructType:
