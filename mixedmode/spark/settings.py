@@ -1,6 +1,7 @@
 """The settings of a job's Spark session: defaults and those of connectors. The job's own settings override them."""
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from importlib.resources import files
@@ -58,6 +59,7 @@ _COMPILE_LATER = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 _PYTHON = "spark.pyspark.python"
+_SOCKET_FOLDER_BYTES_MAX = 60  # macOS allows a socket 103; Spark's names have 42
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
 _SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is compacted every 10 entries
 
@@ -99,7 +101,19 @@ def _embedded(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
-    return {"spark.executor.heartbeatInterval": "1s", **listing}
+    return {"spark.executor.heartbeatInterval": "1s", **listing, **_worker_sockets(own_temporary_folder())}
+
+
+def _worker_sockets(folder: Path) -> dict[str, str]:
+    """Return settings by which Spark and its Python workers talk over sockets in a folder, and not over TCP.
+
+    Over TCP, each task waits about 40 ms before it begins: Spark sends its beginning in several small pieces, TCP holds
+    one back until the one before is acknowledged, and Linux acknowledges only after that time. Only the owner can enter
+    the folder. The name of a socket has a limit; in a folder with a long name, the workers use TCP.
+    """
+    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(folder)) > _SOCKET_FOLDER_BYTES_MAX:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 
 
 def _of_tasks() -> dict[str, str]:

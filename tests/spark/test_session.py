@@ -4,13 +4,16 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.job import Job, Sink, Source
+from mixedmode.spark.settings import settings_of
 from mixedmode.spark.warm_daemon import WARM
 
 pytestmark = pytest.mark.spark
@@ -92,3 +95,21 @@ def test_names_that_each_start_asks_for_are_asked_for_once(spark: "SparkSession"
     kept = vars(spark.sparkContext._jvm)
     assert {"PythonRDD", "PythonForeachBatchHelper", "PythonUtils", "SimplePythonFunction"} <= kept.keys()
     assert {"org", "py4j"} <= kept.keys()
+
+
+def test_workers_of_an_embedded_spark_do_not_talk_over_tcp(spark: "SparkSession") -> None:
+    def tell(_: Iterable[int]) -> Iterable[str]:
+        yield os.environ["PYTHON_UNIX_DOMAIN_ENABLED"]
+
+    assert spark.sparkContext.parallelize([0], 1).mapPartitions(tell).collect() == ["true"]
+
+
+def test_workers_use_tcp_if_the_name_of_a_socket_would_be_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 20)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    job = Job("tests", sources={"t": Source.parquet(tmp_path, bounded=True)}).sql("SELECT * FROM t")
+    names = settings_of(job.write(Sink.console()).spec, tmp_path).keys()
+    assert not [name for name in names if "unix.domain" in name]
