@@ -329,7 +329,7 @@ class _Reader:
         return self._add(Call(kind, tuple(arguments), data_type, options), found)
 
     def _add(self, call: Call, found: _Java) -> int:
-        number = self._nodes.call(call, lambda: str(found.sql()))
+        number = self._nodes.call(call, lambda: str(found.sql()), lambda: bool(found.nullable()))
         if number is None:
             raise _only_spark(found)
         return number

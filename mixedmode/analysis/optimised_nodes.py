@@ -22,17 +22,22 @@ class OptimisedNodes(Nodes):
         super().__init__()
         self._may_leave = may_leave
 
-    def call(self, call: Call, text: Callable[[], str]) -> int | None:
-        """Return the number of the node that a call is; None if only Spark computes it.  text: returns its SQL.
+    def call(self, call: Call, text: Callable[[], str], is_nullable: Callable[[], bool]) -> int | None:
+        """Return the number of the node that a call is; None if only Spark computes it.
+
+        text: returns its SQL. is_nullable: returns whether Spark thinks that it may be NULL.
 
         Spark joins nested sums of whole numbers, and puts their constants, as one, at the end: (1 + x) + (y + 2) is
-        (x + y) + 3. It does the same with products.
+        (x + y) + 3. It does the same with products, of which one with 0 is 0 if it is never NULL.
         """
         operands = self._operands(call)
         constants = [node.value for one in operands if isinstance(node := self[one], Literal)]
         numbers = [value for value in constants if isinstance(value, int)]
+        is_whole = pa.types.is_signed_integer(call.data_type)
+        if call.kind == "Multiply" and is_whole and 0 in numbers and not is_nullable():
+            return self.add(Literal(0, call.data_type))
         is_plain = len(operands) == len(call.arguments) or not numbers or len(numbers) < len(constants)
-        if is_plain or not pa.types.is_signed_integer(call.data_type):
+        if is_plain or not is_whole:
             return self._call(call, text)
         constant = sum(numbers) if call.kind == "Add" else prod(numbers)
         limit = 2 ** (call.data_type.bit_width - 1)
@@ -75,6 +80,8 @@ class OptimisedNodes(Nodes):
         match call.kind:
             case "If" if isinstance(arguments[0], Literal):
                 return call.arguments[1 if arguments[0].value else 2]
+            case "If" if call.arguments[1] == call.arguments[2]:
+                return call.arguments[1]
             case "And" | "Or" if (call.kind == "Or") in constants:
                 found = call.kind == "Or"
             case "IsNull" | "IsNotNull" if constants:

@@ -62,7 +62,9 @@ def _comparison(compare: _Binary, *, takes_null: bool = False) -> Kernel:
 def _is_in(_call: Call, given: Sequence[Value]) -> Value:
     value, *options = given
     known = [one for one in options if one.is_valid]
-    found = pc.is_in(value, value_set=pa.array([one.as_py() for one in known], value.type))
+    # not by values of Python, which has no dates beyond the year 9999
+    options_known = pa.concat_arrays([pa.array([], value.type), *(pa.repeat(one, 1) for one in known)])
+    found = pc.is_in(value, value_set=options_known)
     is_unknown = pc.is_null(value) if len(known) == len(options) else pc.invert(found)
     return pc.if_else(pc.or_(is_unknown, pc.is_null(value)), pa.scalar(None, pa.bool_()), found)
 
