@@ -77,6 +77,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{report.nodeid}: {found}")
 
 
+@pytest.fixture(autouse=True)
+def no_early_jvm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In tests without Spark, let the command line start no JVM: nobody would use it, and nobody would end it."""
+    if request.node.get_closest_marker("spark") is None:
+        monkeypatch.setattr("mixedmode.driver.early.begin_jvm", lambda *_: None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def few_keys_are_read_from_columns() -> Iterator[None]:
     """Tests have few keys. Jobs on Spark run in processes of their own, and keep the bound."""
