@@ -99,7 +99,7 @@ def test_names_that_each_start_asks_for_are_asked_for_once(spark: "SparkSession"
 
 def test_workers_of_an_embedded_spark_do_not_talk_over_tcp(spark: "SparkSession") -> None:
     def tell(_: Iterable[int]) -> Iterable[str]:
-        yield os.environ["PYTHON_UNIX_DOMAIN_ENABLED"]
+        yield os.environ["PYTHON_UNIX_DOMAIN_ENABLED"].lower()
 
     assert spark.sparkContext.parallelize([0], 1).mapPartitions(tell).collect() == ["true"]
 
