@@ -86,7 +86,8 @@ outputs:
 """
 #: an async map, an interval join, and a co-process function with a broadcast input
 TWO_INPUTS = """\
-    name: asked
+  - name: asked
+    key-by: [shop]
     async-map: functions:Region
     output: region string
     remember: 30d
