@@ -5,15 +5,12 @@ and its arguments. Spark analyses all of it as one plan for each relation that t
 the plans is on the list of what tasks compute exactly as Spark does (mixedmode/expressions), the tasks do it on Arrow.
 Otherwise Spark does all of it. The same holds for an output of rows that no keyed step writes.
 
-If tasks read all sources of a job, its query returns files. An epoch with values that only Spark computes then runs
-again on the rows of Spark (LeftToSparkError). Otherwise each source is judged by itself, and one with such values, or
-with lines of text, is Spark's. Of a source with a history and a live side, tasks may read the files of one side.
+Each source is judged by itself. Of one with a history and a live side, tasks may read the files of one side. An epoch
+with values that only Spark computes runs again on rows that Spark reads of its files (LeftToSparkError).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import starmap
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
@@ -71,23 +68,14 @@ def with_direct_reads(plan: JobPlan, inputs: StageInputs) -> JobPlan:
         return replace(plan, by_spark=dict.fromkeys(plan.sources_read, why))
     by_spark = {name: why for name in plan.sources_read if (why := _only_spark_reads(name, inputs)) is not None}
     parts = {name: part for name, part in inputs.parts.items() if name in plan.sources_read and name not in by_spark}
-    if not by_spark and all(part.side is None for part in parts.values()):
-        try:
-            return replace(plan, direct=_reads_of(plan, parts, inputs, may_leave=True))
-        except OnlySparkError as error:
-            if len(parts) == 1:
-                return replace(plan, by_spark=dict.fromkeys(parts, str(error)))
     direct: dict[str, tuple[DirectRead, ...]] = {}
     for name, part in parts.items():
         try:
-            found = _reads_of(plan, {name: part}, inputs, may_leave=False)
+            found = _reads_of(plan, name, part, inputs)
         except OnlySparkError as error:
             by_spark[name] = str(error)
-            continue
-        if part.spec.format == "parquet":
-            direct = {entry: (*direct.get(entry, ()), *reads) for entry, reads in found.items()}
         else:
-            by_spark[name] = "tasks read lines of text only where they read all sources of a job"
+            direct = {entry: (*direct.get(entry, ()), *reads) for entry, reads in found.items()}
     return replace(plan, direct=direct if any(direct.values()) else {}, by_spark=by_spark)
 
 
@@ -98,16 +86,12 @@ def _why_none(plan: JobPlan) -> str | None:
     return "sql joins a dimension" if joins_sources(plan) else None
 
 
-def _reads_of(
-    plan: JobPlan, parts: Mapping[str, FilePart], inputs: StageInputs, *, may_leave: bool
-) -> dict[str, tuple[DirectRead, ...]]:
-    """Return what tasks read of some sources, for each entry. Raise OnlySparkError if only Spark can do any of it."""
-    read = partial(_direct_read, parts=parts, may_leave=may_leave)
-    direct = {entry: tuple(starmap(read, _made(plan, entry, parts, inputs))) for entry in plan.entries}
+def _reads_of(plan: JobPlan, name: str, part: FilePart, inputs: StageInputs) -> dict[str, tuple[DirectRead, ...]]:
+    """Return what tasks read of a source, for each entry. Raise OnlySparkError if only Spark can do any of it."""
+    made = {entry: _made(plan, entry, name, inputs) for entry in plan.entries}
     if plan.measures_first:
-        seen = ((name, only_progress(plan, plan.sources_read.index(name), inputs.sources[name])) for name in parts)
-        direct[PROGRESS] = tuple(read(name, [(frame, ())]) for name, frame in seen)
-    return direct
+        made[PROGRESS] = [(only_progress(plan, plan.sources_read.index(name), inputs.sources[name]), ())]
+    return {entry: (_direct_read(name, part, frames),) if frames else () for entry, frames in made.items()}
 
 
 def _only_spark_reads(name: str, inputs: StageInputs) -> str | None:
@@ -129,34 +113,28 @@ def _only_spark_reads(name: str, inputs: StageInputs) -> str | None:
     return None if why is None else f"the source has {why}"
 
 
-def _made(
-    plan: JobPlan, entry: str, parts: Mapping[str, FilePart], inputs: StageInputs
-) -> Iterator[tuple[str, Sequence[_Made]]]:
-    """Yield the frames with rows that an entry makes of each source in `parts`, if there are any."""
+def _made(plan: JobPlan, entry: str, name: str, inputs: StageInputs) -> list[_Made]:
+    """Return the frames with rows that an entry makes of a source."""
     measures = plan.source_rows is None and entry == plan.measured_by
-    frames = [
-        (relation, reader_columns(plan, entry, relation, number, measures=measures))
-        for number, relation in enumerate(inputs.relations[entry])
-        if relation.sources
+    relations = [(number, one) for number, one in enumerate(inputs.relations[entry]) if one.sources]
+    made: list[_Made] = [
+        (reader_columns(plan, entry, relation, number, measures=measures), inputs.others(relation, name))
+        for number, relation in relations
+        if name in relation.sources
     ]
-    for name in parts:
-        made: list[_Made] = [
-            (frame, inputs.others(relation, name)) for relation, frame in frames if name in relation.sources
-        ]
-        if measures:
-            number = plan.sources_read.index(name)
-            made.append((progress_rows(plan, number, inputs.sources[name], frames[0][1]), ()))
-        if made:
-            yield name, made
+    if measures:
+        number, relation = relations[0]
+        some = made[0][0] if made else reader_columns(plan, entry, relation, number, measures=True)
+        made.append((progress_rows(plan, plan.sources_read.index(name), inputs.sources[name], some), ()))
+    return made
 
 
-def _direct_read(name: str, made: Sequence[_Made], *, parts: Mapping[str, FilePart], may_leave: bool) -> DirectRead:
+def _direct_read(name: str, part: FilePart, made: Sequence[_Made]) -> DirectRead:
     """Return what tasks read of a source."""
-    part = parts[name]
     queries = tuple(
         query
         for frame, others in made
-        for query in read_queries_of(frame, until=part.frame, others=(*part.others, *others), may_leave=may_leave)
+        for query in read_queries_of(frame, until=part.frame, others=(*part.others, *others), may_leave=True)
     )
     drift = replace(part.spec.drift or Drift(), declared=tuple(part.frame.columns))
     lines = lines_format(part.spec)

@@ -46,5 +46,4 @@ def _stand_in(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart
         for number, (side, frame) in enumerate(zip(getattr(spec, "sides", {}).values(), frames, strict=True))
         if isinstance(side, FileSourceSpec)
     ]
-    in_parquet = (part for part in parts if part.spec.format == "parquet")
-    return source.united(frames), next(in_parquet, parts[0] if parts else None)
+    return source.united(frames), parts[0] if parts else None

@@ -32,7 +32,7 @@ class Inputs:
         self._spec = spec
         self._plan = plan
         self._sources = sources
-        for source in self._files().values() if plan.is_all_listed else ():
+        for source in self._listed_sides().values():
             source.is_parsed_by_tasks = True
         self._parallelism = min(cores(session), spec.pipeline.max_parallelism)  # where no number is given
         #: {limits of the sources: streaming frame of their files}; a frame may be the input of several queries

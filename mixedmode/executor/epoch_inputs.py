@@ -8,13 +8,25 @@ from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
 from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
+from mixedmode.connectors.files.source import FileSource
 from mixedmode.executor.input_frames import entry_rows, joined_rows, rows_of_progress, rows_read
 from mixedmode.executor.protocol import EpochTask
 from mixedmode.plan.job_plan import PROGRESS, JobPlan
+from mixedmode.sources.source import HasSides, OpenSource
 from mixedmode.tasks.direct import FilesRead
 from mixedmode.tasks.watching import SOURCE_COLUMN
 
-__all__ = ["EpochInput", "OfBoth", "OfEntries", "OfEntry", "OfFiles", "OfMaps", "OfSources", "files_of"]
+__all__ = [
+    "EpochInput",
+    "OfBoth",
+    "OfEntries",
+    "OfEntry",
+    "OfFiles",
+    "OfMaps",
+    "OfSources",
+    "files_of",
+    "rows_in_files",
+]
 
 
 class EpochInput(Protocol):
@@ -132,3 +144,19 @@ def files_of(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int
     for row in frame.collect():
         found[names[row[SOURCE_COLUMN]]].append((path_of_text(row.path), row.length))
     return found
+
+
+def rows_in_files(
+    source: OpenSource, side: int | None, files: Sequence[tuple[str, int]], session: SparkSession
+) -> DataFrame:
+    """Return the rows of a source that are in some of its files, read by Spark.
+
+    side: the number of the side that has the files; None: the source is no other. files: (path, bytes) of each.
+    """
+    sides = source.sides_in_log if isinstance(source, HasSides) else (source,)
+    frames = [session.createDataFrame([], one.schema) for one in sides]
+    if files:
+        of_files = sides[side or 0]
+        assert isinstance(of_files, FileSource), of_files
+        frames[side or 0] = of_files.rows_of(session, [path for path, _ in files])
+    return source.united(frames) if isinstance(source, HasSides) else frames[0]

@@ -93,7 +93,8 @@ def planned_files(session: SparkSession, files: Mapping[str, DataFrame], reading
     files: {source: its stream without rows}. readings: the source of each reading.
     """
     prune_in_streams(session)
-    return reduce(DataFrame.union, [files[name] for name in readings])
+    alike = {name: frame.select(F.lit(0).alias("nothing")) for name, frame in files.items()}
+    return reduce(DataFrame.union, [alike[name] for name in readings])
 
 
 def entry_rows(frame: DataFrame, plan: JobPlan, entry: str) -> DataFrame:

@@ -10,8 +10,7 @@ the query returns files instead of rows, and the map sides read them (tasks/dire
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
@@ -21,10 +20,19 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.types import Epoch, ListState
-from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import LeftToSparkError
 from mixedmode.executor.dimensions import Dimensions, VersionsRead, unstable
-from mixedmode.executor.epoch_inputs import EpochInput, OfBoth, OfEntries, OfEntry, OfFiles, OfMaps, OfSources, files_of
+from mixedmode.executor.epoch_inputs import (
+    EpochInput,
+    OfBoth,
+    OfEntries,
+    OfEntry,
+    OfFiles,
+    OfMaps,
+    OfSources,
+    files_of,
+    rows_in_files,
+)
 from mixedmode.executor.input_frames import input_frame, map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
@@ -39,11 +47,12 @@ from mixedmode.executor.stage_tasks import (
     with_progress,
 )
 from mixedmode.plan.dimensions import joins_sources
-from mixedmode.plan.job_plan import PROGRESS, JobPlan, entry_of
+from mixedmode.plan.job_plan import PROGRESS, entry_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.frames import map_in_arrow, spark_schema
+from mixedmode.spark.held import Hold, held
 from mixedmode.spark.jobs import described
 from mixedmode.spark.numbered_tasks import NumberedTasks, with_rows
 from mixedmode.spark.session import cores, is_one_process
@@ -91,7 +100,7 @@ class SparkExecutor:
 
         After several such epochs in a row, later ones run on Spark's rows only.
         """
-        if rows is None or not task.plan.is_all_listed:
+        if rows is None or not task.plan.direct:
             return self._run(task, rows)
         if len(self.left_to_spark) < _LEFT_IN_A_ROW:
             try:
@@ -103,17 +112,16 @@ class SparkExecutor:
                 self.left_to_spark.clear()
                 return result
         by_spark = replace(task, plan=replace(task.plan, direct={}))
-        return self._run(by_spark, self._rows_by_spark(by_spark.plan, files_of(rows, task), rows.sparkSession))
+        found = input_frame(rows.sparkSession, by_spark.plan, self._rows_of_files(task, rows))
+        return self._run(by_spark, found if task.plan.is_all_listed else rows.unionByName(found))
 
-    def _rows_by_spark(
-        self, plan: JobPlan, files: Mapping[str, Sequence[tuple[str, int]]], session: SparkSession
-    ) -> DataFrame:
-        frames = {}
-        for name, of_source in files.items():
-            source = self.sources[name]
-            assert isinstance(source, FileSource), source
-            frames[name] = source.rows_of(session, [path for path, _ in of_source])
-        return input_frame(session, plan, frames)
+    def _rows_of_files(self, task: EpochTask, rows: DataFrame) -> dict[str, DataFrame]:
+        """Return the rows of each source that are in the files of an epoch which tasks read, by Spark; no others."""
+        files, session = files_of(rows, task), rows.sparkSession
+        return {
+            name: rows_in_files(self.sources[name], task.plan.listed.get(name), files.get(name, ()), session)
+            for name in task.plan.sources_read
+        }
 
     def _run(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
         """Run the stages of one epoch, with the newest version of each dimension.
@@ -158,7 +166,7 @@ class _EpochRun:
     def result(self, frame: DataFrame | None) -> EpochResult:
         """Run all stages.  frame: None for an epoch without input."""
         plan = self.task.plan
-        with _held() as hold:
+        with held() as hold:
             if plan.maps and frame is not None:
                 if joins_sources(plan):
                     frame = map_input(self.session, frame, plan, self.tables)
@@ -183,7 +191,7 @@ class _EpochRun:
                 return self.run(rows, hold)
             return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(frame, self.task))), hold)
 
-    def run(self, given: EpochInput, hold: "_Hold", list_states: tuple[ListState, ...] | None = None) -> EpochResult:
+    def run(self, given: EpochInput, hold: Hold, list_states: tuple[ListState, ...] | None = None) -> EpochResult:
         """Run the keyed stages, and write the results that no stage writes."""
         return _Readers(self, given, hold).result(list_states)
 
@@ -278,7 +286,7 @@ class _Readers:
 
     run: _EpochRun
     given: EpochInput
-    hold: "_Hold"
+    hold: Hold
 
     def __post_init__(self) -> None:
         plan = self.run.task.plan
@@ -370,25 +378,6 @@ class _Readers:
 def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:
     """Return whether a reader may get rows in this epoch: not if all that it reads are stages that wait for the end."""
     return bool(reads.sources) or any(name in rows for name in reads.stages)
-
-
-_Hold = Callable[[DataFrame], DataFrame]
-
-
-@contextmanager
-def _held() -> Iterator[_Hold]:
-    """Return a function that persists a frame until the end of the block."""
-    frames: list[DataFrame] = []
-
-    def hold(frame: DataFrame) -> DataFrame:
-        frames.append(frame.persist())
-        return frames[-1]
-
-    try:
-        yield hold
-    finally:
-        for frame in frames:
-            frame.unpersist()
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:

@@ -1,14 +1,16 @@
 """A history and live files that overlap, as one source: every mode gives the answer of plain Python."""
 
+from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
 from mixedmode.plan.explain import explain_plan
-from tests.harness import output_rows, run, write_json
-from tests.history.story import JOB, Story, answer, sales, table_of
+from tests.harness import output_rows, run, write_json, write_parquet
+from tests.history.story import JOB, SCHEMA, SEAM, Sale, Story, answer, sales, table_of
 
 pytestmark = pytest.mark.spark
 
@@ -25,6 +27,34 @@ def test_tasks_read_the_files_of_the_history_and_spark_reads_what_is_live(spark:
         "  read by     the map tasks themselves, column by column (at, shop, price); Spark finds the files"
     )
     assert lines[place + 1] == "              its other side by Spark"
+
+
+@pytest.mark.parametrize(("mode", "file_format"), [("mixed", "parquet"), ("mixed", "json"), ("batch", "json")])
+def test_an_epoch_with_a_text_that_only_spark_computes_is_read_by_spark_and_the_others_by_tasks(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: str, file_format: str
+) -> None:
+    text = JOB.replace("steps:\n", "steps:\n  - sql: SELECT upper(shop) AS shop, price, at FROM sales\n")
+    in_json = "{format: json, path: archive, schema: 'shop string, price long, at timestamp'}"
+    text = text if file_format == "parquet" else text.replace("{format: parquet, path: archive}", in_json)
+    story = Story(tmp_path / "a folder", text)
+
+    def archive(name: str, sold: list[Sale]) -> None:
+        rows = [{"shop": shop, "price": price, "at": at} for shop, price, at in sold]
+        if file_format == "parquet":
+            write_parquet(story.folder / "archive", f"{name}.parquet", pa.Table.from_pylist(rows, SCHEMA))
+        else:
+            write_json(story.folder / "archive", f"{name}.json", [{**row, "at": str(row["at"])} for row in rows])
+
+    first, later = [*sales(-60, 40), ("straße", 5, SEAM - timedelta(hours=1))], sales(-20, 10)
+    archive("first", first)
+    story.live(sales(0, 10))
+    caplog.set_level("INFO", logger="mixedmode.executor.spark")
+    job = story.job(f"execution.runtime-mode={mode}")
+    run(job, spark, feed=() if mode == "batch" else [lambda: archive("later", later)])
+    sold = [*first, *sales(0, 10), *(() if mode == "batch" else later)]
+    assert table_of(output_rows(story.out)) == answer((shop.upper(), price, at) for shop, price, at in sold)
+    left = [record.getMessage().partition(",")[0] for record in caplog.records]
+    assert left == ["Spark reads the files of epoch 0"], "the later epoch is one of the tasks"
 
 
 @pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
