@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
+from mixedmode.connectors.files.parquet_settings import unusual_in
 from mixedmode.expressions import KINDS, RAISE_ERROR, TEXT_PARTS, Call, Column, Literal, Query
 
 __all__ = ["OnlySparkError", "read_queries_of", "read_query_of"]
@@ -43,15 +44,6 @@ _TYPES: Mapping[str, pa.DataType] = {
 }
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _LEGACY = re.compile(r"\bspark\.sql\.legacy\.[\w.]+")
-#: {setting that changes what Spark reads of a Parquet file: its usual value}
-_USUAL = {
-    "spark.sql.caseSensitive": "FALSE",
-    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
-    "spark.sql.parquet.int96TimestampConversion": "FALSE",
-    "spark.sql.parquet.fieldId.read.enabled": "FALSE",
-}
-_OF_FILES = re.compile(rf"\b({'|'.join(map(re.escape, _USUAL))}) -> (\w+)")
 _SHOWN = 60  # characters of SQL in a reason
 _NAME_AND_TEXT = 2  # the parameters of an error that raise_error raises
 
@@ -129,10 +121,10 @@ def _check_settings(text: str, *, of_files: bool) -> None:
     if changed is not None:
         msg = f"{changed[0]} is set"
         raise OnlySparkError(msg)
-    for name, value in _OF_FILES.findall(text) if of_files else ():
-        if value.upper() != _USUAL[name]:
-            msg = f"{name} is {value}"
-            raise OnlySparkError(msg)
+    unusual = unusual_in(text) if of_files else None
+    if unusual is not None:
+        msg = f"{unusual[0]} is {unusual[1]}"
+        raise OnlySparkError(msg)
 
 
 class _Reader:

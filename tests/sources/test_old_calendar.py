@@ -13,7 +13,9 @@ from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of,
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.drift import parquet_rows
 from mixedmode.connectors.files.parquet_files import read_files
-from mixedmode.errors import LeftToSparkError
+from mixedmode.connectors.files.source import FileSource
+from mixedmode.errors import InvalidJobError, LeftToSparkError
+from mixedmode.job import Source
 from mixedmode.plan.job_plan import ReadColumn
 
 DAY_US = 86_400_000_000
@@ -104,7 +106,10 @@ def test_schema_drift_and_a_file_of_the_old_calendar_are_refused(spark: SparkSes
         ("spark.sql.parquet.fieldId.read.enabled", "true"),
     ],
 )
-def test_files_are_left_to_spark_under_a_setting_of_its_reader(spark: SparkSession, setting: str, value: str) -> None:
+def test_files_are_left_to_spark_under_a_setting_of_its_reader(
+    spark: SparkSession, tmp_path: Path, setting: str, value: str
+) -> None:
+    """With schema-drift, where Spark does not read, the setting is refused."""
     frame = spark.createDataFrame([], "d date")
     before = spark.conf.get(setting)
     spark.conf.set(setting, value)
@@ -112,6 +117,9 @@ def test_files_are_left_to_spark_under_a_setting_of_its_reader(spark: SparkSessi
         with pytest.raises(OnlySparkError, match=f"^{setting} is {value}$"):
             read_queries_of(frame, until=frame, may_leave=True)
         assert read_query_of(frame, until=frame).columns
+        source = Source.parquet(tmp_path, schema="d date", schema_drift={"wrong-type": "nulls"})
+        with pytest.raises(InvalidJobError, match=f"do not know this setting.*setting={setting}, value={value}$"):
+            FileSource(spark, source, where="sources.t")
     finally:
         spark.conf.set(setting, str(before))
     assert read_queries_of(frame, until=frame, may_leave=True)

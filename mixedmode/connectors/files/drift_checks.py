@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 
+from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 
 from mixedmode.connectors.files.csv_values import CsvDialect
 from mixedmode.connectors.files.drift import CSV_VALUE_OPTIONS
 from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.parquet_settings import unusual_setting
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 
@@ -30,7 +32,7 @@ def value_options(source: FileSourceSpec) -> dict[str, str]:
     return {name: value for name, value in source.options.items() if name.lower() not in _LISTING}
 
 
-def check_drift(source: FileSourceSpec, *, where: str) -> None:
+def check_drift(session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
     """Raise InvalidJobError, beginning with `where`, for settings that cannot be combined with the rules for drift."""
     if source.drift is None:
         return
@@ -42,6 +44,7 @@ def check_drift(source: FileSourceSpec, *, where: str) -> None:
             f"Spark's reader. Remove it, or schema-drift. option={unknown[0]}, known={', '.join(sorted(known))}"
         )
         raise InvalidJobError(msg)
+    _check_settings(session, source, where=where)
     if source.format == "json":
         return
     if "://" in source.path:
@@ -55,6 +58,17 @@ def check_drift(source: FileSourceSpec, *, where: str) -> None:
         msg = (
             f"{where}: the source has folders of partitions, whose columns no file has, so files cannot be held "
             f"against schema. Name one partition as path, or remove schema-drift. path={source.path}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _check_settings(session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, for a setting of Spark that would be ignored."""
+    unusual = unusual_setting(session) if source.format == "parquet" else None
+    if unusual is not None:
+        msg = (
+            f"{where}: with schema-drift, files are read by mixedmode's own means, which do not know this setting of "
+            f"Spark's reader. Remove it, or schema-drift. setting={unusual[0]}, value={unusual[1]}"
         )
         raise InvalidJobError(msg)
 

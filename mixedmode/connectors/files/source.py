@@ -71,7 +71,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         _check_path(source, where=where)
         self._where = where
         _check_options(source, where=where)
-        check_drift(source, where=where)
+        check_drift(session, source, where=where)
         self._session = session
         self._source = source
         self._path = source.path if "://" in source.path else spark_path(source.path)
