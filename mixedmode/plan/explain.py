@@ -222,7 +222,7 @@ def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iter
 
 
 def _computed_by(reads: Reads, plan: JobPlan) -> str:
-    reasons = {name: plan.by_spark[name] for name in reads.sources if name in plan.by_spark}
+    reasons = {name: plan.by_spark.get(name, "") for name in reads.sources if name not in plan.listed}
     reasons |= {stage.operator_id: "it follows a map step" for stage in plan.maps if stage.operator_id in reads.sources}
     reasons |= {name: plan.inner_by_spark[name] for name in reads.stages if name in plan.inner_by_spark}
     roots = (*reads.sources, *reads.stages)
@@ -231,7 +231,7 @@ def _computed_by(reads: Reads, plan: JobPlan) -> str:
         return "on Arrow, rows of the other side by Spark" if has_side else "on Arrow"
     why = next(iter(reasons.values()))
     if len(reasons) == len(roots):
-        return f"by Spark (because {why})"
+        return f"by Spark (because {why})" if why else "by Spark"
     return f"on Arrow, rows of {', '.join(reasons)} by Spark (because {why})"
 
 

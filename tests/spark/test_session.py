@@ -5,7 +5,7 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,9 +24,10 @@ STATUS = _STATUS_FILE.read_text() if _STATUS_FILE.exists() else ""
 
 
 def parent(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The command line of the process that forked this worker."""
+    """The command line of the process that forked this worker, and whether the worker talks over local sockets."""
     command = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().decode().replace("\0", " ")
-    yield pa.record_batch([[command]], names=["command"])
+    is_local = os.environ.get("PYTHON_UNIX_DOMAIN_ENABLED", "false").lower()
+    yield pa.record_batch([[f"{command} local={is_local}"]], names=["command"])
 
 
 def huge_pages(_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -77,10 +78,12 @@ def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_
         "print(session.range(0, 1, 1, 1).mapInArrow(parent, 'command string').collect())\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"} | hash_seed
+    environment["TMPDIR"] = "/tmp"  # names of sockets must be short
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     )
     assert f"-m mixedmode.spark.daemon {WARM}" in done.stdout, "it was not refused"
+    assert "local=true" in done.stdout, "TCP would let each task wait"
 
 
 def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:
@@ -95,13 +98,6 @@ def test_names_that_each_start_asks_for_are_asked_for_once(spark: "SparkSession"
     kept = vars(spark.sparkContext._jvm)
     assert {"PythonRDD", "PythonForeachBatchHelper", "PythonUtils", "SimplePythonFunction"} <= kept.keys()
     assert {"org", "py4j"} <= kept.keys()
-
-
-def test_workers_of_an_embedded_spark_do_not_talk_over_tcp(spark: "SparkSession") -> None:
-    def tell(_: Iterable[int]) -> Iterable[str]:
-        yield os.environ["PYTHON_UNIX_DOMAIN_ENABLED"].lower()
-
-    assert spark.sparkContext.parallelize([0], 1).mapPartitions(tell).collect() == ["true"]
 
 
 def test_workers_use_tcp_if_the_name_of_a_socket_would_be_too_long(
