@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from mixedmode.checkpoint.locked_folder import locked_folder
 from mixedmode.connectors.kafka.jars import kafka_connector, spark_avro
 from mixedmode.errors import RetryableError
 from mixedmode.state.rocksdb import columns
@@ -93,11 +94,14 @@ def few_keys_are_read_from_columns() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def scratch_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder for temporary files of this process, of its Spark and of the jobs that it starts."""
-    folder = tmp_path_factory.mktemp("temporary")
-    tempfile.tempdir = None  # so that it looks at TMPDIR again
-    with pytest.MonkeyPatch.context() as patch:
+def scratch_folder() -> Iterator[Path]:
+    """The folder for temporary files of this process, of its Spark and of the jobs that it starts.
+
+    Its name is short, so that Spark's workers use local sockets, as they do in production.
+    """
+    parent = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir()))
+    with locked_folder(parent, "mm-") as folder, pytest.MonkeyPatch.context() as patch:
+        tempfile.tempdir = None  # so that it looks at TMPDIR again
         patch.setenv("TMPDIR", str(folder))
         patch.setenv("SPARK_LOCAL_DIRS", str(folder))
         yield folder

@@ -8,7 +8,7 @@ missed: those that end in `until` are the queries, and those that end in one of 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -90,29 +90,26 @@ def read_queries_of(
     may_leave: Spark can read the rows instead, so a query may raise LeftToSparkError for some values.
     names: see `read_query_of`.
     """
-    found: list[Query] = []
+    try:
+        _check_settings(str(frame._jdf.sparkSession().conf().getAll().toString()), of_files=may_leave)
+        ends = [analysed(one) for one in (until, *others)]
+        return tuple(_queries(lambda path: _Reader(frame, ends, path, names, may_leave=may_leave).query()))
+    except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
+        msg = "its plan cannot be read"
+        raise OnlySparkError(msg) from error
+
+
+def _queries(read: Callable[[Sequence[int]], Query]) -> Iterator[Query]:
+    """Yield the query of each branch that ends in `until`.  read: reads the branch of a path."""
     paths: list[tuple[int, ...]] = [()]  # the number of the branch in each union, from the top
-    ends = [analysed(one) for one in (until, *others)]
     while paths:
         path = paths.pop(0)
         try:
-            found.append(_query_of(frame, ends, path, names, may_leave=may_leave))
+            yield read(path)
         except _ForkError as fork:
             paths[:0] = [(*path, branch) for branch in range(fork.branches)]
         except _OtherFrameError:
             continue
-    return tuple(found)
-
-
-def _query_of(
-    frame: DataFrame, ends: Sequence[_Java], path: Sequence[int], names: Sequence[str] | None, *, may_leave: bool
-) -> Query:
-    try:
-        _check_settings(str(frame._jdf.sparkSession().conf().getAll().toString()), of_files=may_leave)
-        return _Reader(frame, ends, path, names, may_leave=may_leave).query()
-    except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
-        msg = "its plan cannot be read"
-        raise OnlySparkError(msg) from error
 
 
 def _check_settings(text: str, *, of_files: bool) -> None:

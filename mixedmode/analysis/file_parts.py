@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 
 from mixedmode.config import SourceSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
-from mixedmode.sources.source import Admission, HasSides, OpenSource
+from mixedmode.sources.sides import UnitesSides, streams_of_sides, united
+from mixedmode.sources.source import Admission, OpenSource
 
 __all__ = ["FilePart", "stand_ins"]
 
@@ -37,13 +38,11 @@ def stand_ins(
 
 def _stand_in(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart | None]:
     """Return the stand-in of a source, and its files; None if it has none. Of several sides with files, take one."""
-    if not isinstance(source, HasSides):
-        frame = source.stream(Admission())
-        return frame, FilePart(spec, frame) if isinstance(spec, FileSourceSpec) else None
-    frames = source.stream_sides(Admission())
-    parts = [
-        FilePart(side, frame, (*frames[:number], *frames[number + 1 :]), number)
-        for number, (side, frame) in enumerate(zip(getattr(spec, "sides", {}).values(), frames, strict=True))
-        if isinstance(side, FileSourceSpec)
-    ]
-    return source.united(frames), parts[0] if parts else None
+    frames, has_sides = streams_of_sides(source, Admission()), isinstance(source, UnitesSides)
+    specs = getattr(spec, "sides", {}).values() if has_sides else (spec,)
+    parts = (
+        FilePart(one, frame, (*frames[:number], *frames[number + 1 :]), number if has_sides else None)
+        for number, (one, frame) in enumerate(zip(specs, frames, strict=True))
+        if isinstance(one, FileSourceSpec)
+    )
+    return united(source, frames), next(parts, None)

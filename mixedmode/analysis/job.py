@@ -32,7 +32,7 @@ from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
-from mixedmode.analysis.source_rows import rows_of_sides, source_rows
+from mixedmode.analysis.source_rows import records_read
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
 from mixedmode.config import (
     JobParts,
@@ -49,7 +49,6 @@ from mixedmode.config.steps import Step, operator_id
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, ResultPlan, SourceRows, entry_of
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
@@ -244,14 +243,7 @@ class _Walk:
         steps or outputs read sources, the second reading also counts the records.
         """
         declared = [name for name in plan.sources_read if name in self._event_times]
-        rows = None
-        if plan.has_one_entry and self._first_input is not None and not joins_sources(plan):
-            name = plan.sources_read[0]
-            columns = (self._event_times.get(name), self._partitions.get(name))
-            rows = source_rows(plan, self._first_input, self._sources[name], *columns)
-            if self._stages and self._stages[0].sides and not self._maps:
-                relations = [one.frame for one in self._inputs.relations[self._stages[0].operator_id]]
-                rows = rows_of_sides(plan, relations, self._sources, self._event_times, self._partitions)
+        rows = records_read(plan, self._inputs, self._first_input, self._event_times, self._partitions)
         if not self._stages or not declared or (rows is None and not goes_by_watermark(self._spec, plan)):
             return {}, SourceRows() if plan.has_one_entry else None
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows

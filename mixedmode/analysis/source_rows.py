@@ -10,14 +10,37 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of
+from mixedmode.analysis.direct_reads import StageInputs
+from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, SourceRows
 
-__all__ = ["columns_of_source", "rows_of_sides", "source_rows"]
+__all__ = ["columns_of_source", "records_read"]
 
 _ALIASES = ("SubqueryAlias", "View")  # neither changes a row, nor the order of the columns
 
 
-def source_rows(
+def records_read(
+    plan: JobPlan,
+    inputs: StageInputs,
+    first_input: DataFrame | None,
+    event_times: Mapping[str, str],
+    partitions: Mapping[str, str],
+) -> SourceRows | None:
+    """Return the columns of the first stage's input that show the progress of the sources (JobPlan.source_rows).
+
+    None if its rows are no records. first_input: of the first map or keyed step. event_times, partitions: columns of
+    the sources that have them.
+    """
+    if first_input is None or not plan.has_one_entry or joins_sources(plan):
+        return None
+    if plan.stages and plan.stages[0].sides and not plan.maps:
+        relations = [one.frame for one in inputs.relations[plan.stages[0].operator_id]]
+        return _rows_of_sides(plan, relations, inputs.sources, event_times, partitions)
+    name = plan.sources_read[0]
+    return _source_rows(plan, first_input, inputs.sources[name], event_times.get(name), partitions.get(name))
+
+
+def _source_rows(
     plan: JobPlan, first_input: DataFrame, source: DataFrame, event_time: str | None, partition: str | None
 ) -> SourceRows | None:
     """Return the event-time and partition columns of the first step's input; None if its rows are no records.
@@ -39,7 +62,7 @@ def source_rows(
     return SourceRows(columns[event_time], None if partition is None else columns[partition])
 
 
-def rows_of_sides(
+def _rows_of_sides(
     plan: JobPlan,
     relations: Sequence[DataFrame],
     sources: Mapping[str, DataFrame],

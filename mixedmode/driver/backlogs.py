@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from mixedmode.checkpoint.spark_log import lines_by_source
+from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import OpenSource
 
 __all__ = ["SourceBacklogs", "TellsBacklog"]
@@ -31,7 +32,7 @@ class SourceBacklogs:
     def __init__(self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], *, has_clock: bool) -> None:
         """has_clock: the query also reads the clock (sources/heartbeat.py)."""
         self._sources = {name: sources[name] for name in sources_read if name in sources}
-        self._lines = {name: getattr(source, "lines_in_log", 1) for name, source in self._sources.items()}
+        self._lines = {name: len(sides_of(source)) for name, source in self._sources.items()}
         self._has_clock = has_clock
 
     def of_epoch(self, before: str, now: str) -> frozenset[str]:

@@ -19,6 +19,7 @@ from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.side_outputs import dead_letter_output
 from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
 from mixedmode.sources.kafka_offsets import Offsets, lines_of, parse_initial_offsets, parse_offsets, ranges_between
+from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.frames import map_in_arrow, spark_schema
@@ -37,7 +38,7 @@ class DeadLetters:
 
     def __init__(self, sources: Mapping[str, OpenSource]) -> None:
         """`sources` are the sources of the job, by name; sources without a dead-letter output are ignored."""
-        sides = ((name, side) for name, one in sources.items() for side in getattr(one, "sides_in_log", (one,)))
+        sides: list[tuple[str, object]] = [(name, side) for name, one in sources.items() for side in sides_of(one)]
         self._sources = [(name, side) for name, side in sides if isinstance(side, HasDeadLetters)]
         self._sources = [(name, side) for name, side in self._sources if side.dead_letter_fields]
 

@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 from mixedmode.checkpoint.source_log import LoggedFile
 from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.errors import InvalidJobError
+from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import ChecksFiles, OpenSource
 from mixedmode.spark.errors import malformed_file
 
@@ -25,7 +26,7 @@ class InputRecords:
     def __init__(self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], *, has_clock: bool) -> None:
         """has_clock: the query also reads the clock (sources/heartbeat.py)."""
         read = [sources[name] for name in sources_read if name in sources]
-        self._sources = [side for source in read for side in getattr(source, "sides_in_log", (source,))]
+        self._sources = [side for source in read for side in sides_of(source)]
         self._has_clock = has_clock
 
     def check(

@@ -12,12 +12,13 @@ from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
 from mixedmode.driver.rescale_requests import configured_subtasks
-from mixedmode.executor.input_frames import input_frame, listed_files, planned_files, prune_in_streams
+from mixedmode.executor.input_frames import input_frame, planned_files, prune_in_streams
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
-from mixedmode.sources.source import Admission, ChecksBeginning, HasSides, NotesBeginning, OpenSource
+from mixedmode.sources.sides import batches_of_sides, sides_of, streams_of_sides, united
+from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 from mixedmode.spark.session import cores
 
 
@@ -42,23 +43,21 @@ class Inputs:
     def batch(self) -> DataFrame:
         """Return a frame of all input that is present now, without the files that tasks read themselves."""
         if self._plan.is_all_listed:
-            listed = {name: source.list_batch() for name, source in self._files().items()}
-            return listed_files(self._plan, listed)
-        frames = {name: self._rows(name, _batches(source)) for name, source in self._sources.items()}
+            for source in self._listed_sides().values():
+                source.list_batch()
+            return self.session.range(0).toDF("nothing")
+        frames = {name: self._rows(name, batches_of_sides(source)) for name, source in self._sources.items()}
         return input_frame(self.session, self._plan, frames)
 
-    def batch_files(self) -> dict[str, tuple[str, ...]] | None:
-        """Return {source: URLs of the files in the last `batch`} of sources whose rows it has not; None if of all."""
-        if self._plan.is_all_listed:
-            return None
+    def batch_files(self) -> dict[str, tuple[str, ...]]:
+        """Return {source: URLs of the files of the last `batch` that tasks read themselves}."""
         return self.files_of([(side, side.batch_files()) for side in self._listed_sides().values()])
 
     def _rows(self, name: str, sides: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of a source, made of those of its sides, without the files that tasks read themselves."""
         source, listed = self._sources[name], self._listed_sides().get(name)
-        pairs = zip(_sides(source), sides, strict=True)
-        sides = [frame.where("false") if side is listed else frame for side, frame in pairs]
-        return source.united(sides) if isinstance(source, HasSides) else sides[0]
+        pairs = zip(sides_of(source), sides, strict=True)
+        return united(source, [frame.where("false") if side is listed else frame for side, frame in pairs])
 
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """Return a streaming frame of present and future input; a micro-batch has at most `admission` per source."""
@@ -69,15 +68,17 @@ class Inputs:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.is_all_listed:
             return self._planned_stream(limits)
-        frames = {name: self._rows(name, _streams(source, limits[name])) for name, source in self._sources.items()}
+        frames = {
+            name: self._rows(name, streams_of_sides(source, limits[name])) for name, source in self._sources.items()
+        }
         return input_frame(self.session, self._plan, frames)
 
     def _planned_stream(self, limits: Mapping[str, Admission]) -> DataFrame:
-        files = self._files()
+        files = self._listed_sides()
         key = tuple(limits[name] for name in files)
         if key not in self._planned:
             planned = {name: source.plan_stream(limits[name]) for name, source in files.items()}
-            self._planned[key] = planned_files(self.session, planned, self._readings())
+            self._planned[key] = planned_files(planned, self._readings())
         return self._planned[key]
 
     def line_sources(self) -> tuple[int, ...]:
@@ -107,7 +108,7 @@ class Inputs:
         listed = self._listed_sides()
         found = {}
         for name, source in self._sources.items():
-            sides = [listed[name]] if name in listed else _sides(source)
+            sides = [listed[name]] if name in listed else sides_of(source)
             of_sides = ((side, urls) for side in sides for one, urls in files if one is side)
             found[name] = tuple(
                 url
@@ -136,18 +137,9 @@ class Inputs:
         """Return the sources, or the sides of sources, whose files tasks read themselves."""
         found = {}
         for name, number in self._plan.listed.items():
-            side = _sides(self._sources[name])[number or 0]
+            side = sides_of(self._sources[name])[number or 0]
             assert isinstance(side, FileSource), side
             found[name] = side
-        return found
-
-    def _files(self) -> dict[str, FileSource]:
-        """Return the sources of a job whose map tasks read files themselves."""
-        found = {}
-        for name in self._plan.sources_read:
-            source = self._sources[name]
-            assert isinstance(source, FileSource), source
-            found[name] = source
         return found
 
     def _readings(self) -> Sequence[str]:
@@ -195,17 +187,3 @@ class Inputs:
             job=self._spec.name,
             emits_running_results=self._spec.execution.backlog.emit == "all",
         )
-
-
-def _sides(source: OpenSource) -> tuple[OpenSource, ...]:
-    return source.sides_in_log if isinstance(source, HasSides) else (source,)
-
-
-def _batches(source: OpenSource) -> tuple[DataFrame, ...]:
-    """Return the rows of each side of a source that exist now."""
-    return source.batch_sides() if isinstance(source, HasSides) else (source.batch(),)
-
-
-def _streams(source: OpenSource, limit: Admission) -> tuple[DataFrame, ...]:
-    """Return the streaming rows of each side of a source."""
-    return source.stream_sides(limit) if isinstance(source, HasSides) else (source.stream(limit),)

@@ -7,14 +7,14 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 from typing_extensions import override
 
-from mixedmode.connectors.files.parquet_files import file_bytes, path_of_text, path_of_url
+from mixedmode.connectors.files.parquet_files import file_bytes, path_of_url
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.executor.input_frames import entry_rows, joined_rows, rows_of_progress, rows_read
 from mixedmode.executor.protocol import EpochTask
 from mixedmode.plan.job_plan import PROGRESS, JobPlan
-from mixedmode.sources.source import HasSides, OpenSource
+from mixedmode.sources.sides import sides_of, united
+from mixedmode.sources.source import OpenSource
 from mixedmode.tasks.direct import FilesRead
-from mixedmode.tasks.watching import SOURCE_COLUMN
 
 __all__ = [
     "EpochInput",
@@ -131,19 +131,11 @@ class OfMaps(EpochInput):
         return rows_read(self.session, reads, roots, self.plan, stage, tables=self.tables)
 
 
-def files_of(frame: DataFrame, task: EpochTask) -> dict[str, list[tuple[str, int]]]:
-    """Return (path, bytes) of each file that tasks read in an epoch, by source.
-
-    frame: of `listed_files`, where the task does not name the files.
-    """
-    names = task.plan.sources_read
-    found: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
-    if task.files is not None:
-        listed = task.plan.listed
-        return {name: [(path, file_bytes(path)) for path in map(path_of_url, task.files[name])] for name in listed}
-    for row in frame.collect():
-        found[names[row[SOURCE_COLUMN]]].append((path_of_text(row.path), row.length))
-    return found
+def files_of(task: EpochTask) -> dict[str, list[tuple[str, int]]]:
+    """Return (path, bytes) of each file that tasks read in an epoch, by source."""
+    assert task.files is not None, "the driver knows the files that tasks read"
+    files = task.files
+    return {name: [(path, file_bytes(path)) for path in map(path_of_url, files[name])] for name in task.plan.listed}
 
 
 def rows_in_files(
@@ -153,10 +145,10 @@ def rows_in_files(
 
     side: the number of the side that has the files; None: the source is no other. files: (path, bytes) of each.
     """
-    sides = source.sides_in_log if isinstance(source, HasSides) else (source,)
+    sides = sides_of(source)
     frames = [session.createDataFrame([], one.schema) for one in sides]
     if files:
         of_files = sides[side or 0]
         assert isinstance(of_files, FileSource), of_files
         frames[side or 0] = of_files.rows_of(session, [path for path, _ in files])
-    return source.united(frames) if isinstance(source, HasSides) else frames[0]
+    return united(source, frames)

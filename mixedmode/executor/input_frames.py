@@ -40,7 +40,6 @@ __all__ = [
     "entry_rows",
     "input_frame",
     "joined_rows",
-    "listed_files",
     "map_input",
     "planned_files",
     "prune_in_streams",
@@ -78,21 +77,11 @@ def prune_in_streams(session: SparkSession) -> None:
     session.conf.set("spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan", "true")
 
 
-def listed_files(plan: JobPlan, files: Mapping[str, DataFrame]) -> DataFrame:
-    """Return the files of a batch whose map tasks read them: (path, length, number of the source) of each file.
-
-    files: {source: (path, length)}.
-    """
-    frames = [of.withColumn(SOURCE_COLUMN, F.lit(plan.sources_read.index(name))) for name, of in files.items()]
-    return reduce(DataFrame.union, frames)
-
-
-def planned_files(session: SparkSession, files: Mapping[str, DataFrame], readings: Sequence[str]) -> DataFrame:
-    """Return the streaming frame of a job whose map tasks read files. It has no rows: Spark's log names the files.
+def planned_files(files: Mapping[str, DataFrame], readings: Sequence[str]) -> DataFrame:
+    """Return the streaming frame of a job whose map tasks read all files. It has no rows: Spark's log names the files.
 
     files: {source: its stream without rows}. readings: the source of each reading.
     """
-    prune_in_streams(session)
     alike = {name: frame.select(F.lit(0).alias("nothing")) for name, frame in files.items()}
     return reduce(DataFrame.union, [alike[name] for name in readings])
 

@@ -117,7 +117,7 @@ class SparkExecutor:
 
     def _rows_of_files(self, task: EpochTask, rows: DataFrame) -> dict[str, DataFrame]:
         """Return the rows of each source that are in the files of an epoch which tasks read, by Spark; no others."""
-        files, session = files_of(rows, task), rows.sparkSession
+        files, session = files_of(task), rows.sparkSession
         return {
             name: rows_in_files(self.sources[name], task.plan.listed.get(name), files.get(name, ()), session)
             for name in task.plan.sources_read
@@ -179,7 +179,7 @@ class _EpochRun:
             if frame is None:
                 return self.run(OfEntry(None), hold)
             if plan.is_all_listed:
-                return self.run(OfFiles(plan, files_of(frame, self.task)), hold)
+                return self.run(OfFiles(plan, files_of(self.task)), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
             if not plan.has_one_entry and not is_batch:
@@ -189,7 +189,7 @@ class _EpochRun:
             rows = OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame)
             if not plan.listed:
                 return self.run(rows, hold)
-            return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(frame, self.task))), hold)
+            return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(self.task))), hold)
 
     def run(self, given: EpochInput, hold: Hold, list_states: tuple[ListState, ...] | None = None) -> EpochResult:
         """Run the keyed stages, and write the results that no stage writes."""

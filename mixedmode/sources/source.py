@@ -1,7 +1,7 @@
 """The interface between the runtime and a source of any kind."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -77,28 +77,6 @@ class ChecksFiles(Protocol):
 
         Called after a failure, because it parses the whole file.
         """
-
-
-@runtime_checkable
-class HasSides(Protocol):
-    """A source that consists of other sources, its sides."""
-
-    @property
-    @abstractmethod
-    def sides_in_log(self) -> tuple[OpenSource, ...]:
-        """Return the sides, in the order of their lines in Spark's log."""
-
-    @abstractmethod
-    def batch_sides(self) -> tuple[DataFrame, ...]:
-        """Return everything that exists now of each side."""
-
-    @abstractmethod
-    def stream_sides(self, admission: Admission) -> tuple[DataFrame, ...]:
-        """Return the records of each side; see `OpenSource.stream`."""
-
-    @abstractmethod
-    def united(self, sides: Sequence[DataFrame]) -> DataFrame:
-        """Return the records of the source, made of those of its sides."""
 
 
 def parse_ddl(ddl: str, *, where: str) -> StructType:

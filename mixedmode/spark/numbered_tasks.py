@@ -6,24 +6,24 @@ environment, which mixedmode's settings see to (settings.py). In a session of an
 set of workers would hold the state a second time, so there the tasks run over a frame.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-__all__ = ["SAME_WORKERS", "NumberedTasks", "with_rows"]
+from mixedmode.spark.frames import Task
+from mixedmode.spark.settings import SAME_WORKERS
 
-#: Spark SQL sets this variable for its workers; other jobs have it if it is set for all of them
-SAME_WORKERS = "SPARK_SIMPLIFIED_TRACEBACK"
+__all__ = ["NumberedTasks", "with_rows"]
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedTasks:
     """So many tasks of one kind. `task` gets batches with one column, the number of the task."""
 
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    task: Task
     count: int
 
     def frame(self, session: SparkSession, output: str | StructType) -> DataFrame:
@@ -55,7 +55,7 @@ def with_rows(
 class _Reporting:
     """A task that returns the values of a column."""
 
-    task: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    task: Task
     column: str
 
     def __call__(self, numbers: Iterable[int]) -> Iterator[bytes]:

@@ -12,13 +12,15 @@ from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
 from mixedmode.log import of_tasks
 from mixedmode.spark.class_archive import archive_options
-from mixedmode.spark.numbered_tasks import SAME_WORKERS
 from mixedmode.spark.packages import connector_settings
+from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import DAEMON
 
-__all__ = ["LOG_FILE", "set_python", "settings_of"]
+__all__ = ["LOG_FILE", "SAME_WORKERS", "set_python", "settings_of"]
 
 LOG_FILE = "spark.log"
+#: Spark SQL sets this variable for its workers; other jobs have it if it is set for all of them
+SAME_WORKERS = "SPARK_SIMPLIFIED_TRACEBACK"
 #: defaults; the job's `spark` section overrides them
 _DEFAULTS = {
     "spark.driver.memory": "2g",
@@ -101,17 +103,23 @@ def _embedded(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     listing = {"spark.sql.sources.parallelPartitionDiscovery.parallelism": "16"}
-    return {"spark.executor.heartbeatInterval": "1s", **listing, **_worker_sockets(own_temporary_folder())}
+    return {"spark.executor.heartbeatInterval": "1s", **listing, **_worker_sockets()}
 
 
-def _worker_sockets(folder: Path) -> dict[str, str]:
+def _worker_sockets() -> dict[str, str]:
     """Return settings by which Spark and its Python workers talk over sockets in a folder, and not over TCP.
 
-    Over TCP, each task waits about 40 ms before it begins: Spark sends its beginning in several small pieces, TCP holds
-    one back until the one before is acknowledged, and Linux acknowledges only after that time. Only the owner can enter
-    the folder. The name of a socket has a limit; in a folder with a long name, the workers use TCP.
+    Over TCP, each task waits before it begins: Spark sends its beginning in several small pieces, TCP holds one back
+    until the one before is acknowledged, and Linux delays acknowledgements. Only the owner can enter the folder. The
+    name of a socket has a limit; in a folder with a long name, or without any, the workers use TCP.
     """
-    if not hasattr(socket, "AF_UNIX") or len(os.fsencode(folder)) > _SOCKET_FOLDER_BYTES_MAX:
+    if not hasattr(socket, "AF_UNIX"):
+        return {}
+    try:
+        folder = socket_folder()
+    except OSError:  # such as a full disk
+        return {}
+    if len(os.fsencode(folder)) > _SOCKET_FOLDER_BYTES_MAX:
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 

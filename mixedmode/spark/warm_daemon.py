@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import token_hex
 
-from mixedmode.checkpoint.private_folder import own_temporary_folder
+from mixedmode.spark.socket_folder import socket_folder
 
 __all__ = ["ANNOUNCED", "DAEMON", "WARM", "Request", "WarmDaemon", "hand_over", "refusal", "take_over"]
 
@@ -64,7 +64,7 @@ class WarmDaemon:
 
     def __init__(self) -> None:
         """Listen. Raise OSError if there can be no socket."""
-        self._file = own_temporary_folder() / f"{token_hex(6)}.sock"
+        self._file = socket_folder() / f"{token_hex(6)}.sock"
         if len(os.fsencode(self._file)) > _PATH_BYTES_MAX:
             msg = f"the name of a socket would be too long: {self._file}"
             raise OSError(msg)

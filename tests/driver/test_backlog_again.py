@@ -153,7 +153,7 @@ class _Named:
 class Lagging:
     """A source whose two lines in Spark's log are numbers, of which the second one lags."""
 
-    lines_in_log = 2
+    sides_in_log = ("history", "live")
 
     def is_backlog(self, before: tuple[str, ...], now: tuple[str, ...]) -> bool:
         return bool(before) and int(now[1]) - int(before[1]) > 5

@@ -10,7 +10,8 @@ import pytest
 
 from mixedmode.errors import RetryableError
 from mixedmode.spark.errors import explained
-from mixedmode.spark.numbered_tasks import SAME_WORKERS, NumberedTasks
+from mixedmode.spark.numbered_tasks import NumberedTasks
+from mixedmode.spark.settings import SAME_WORKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -4,7 +4,6 @@ import os
 import platform
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,8 +11,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.job import Job, Sink, Source
+from mixedmode.spark import settings
 from mixedmode.spark.settings import settings_of
+from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import WARM
 
 pytestmark = pytest.mark.spark
@@ -78,12 +80,18 @@ def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_
         "print(session.range(0, 1, 1, 1).mapInArrow(parent, 'command string').collect())\n"
     )
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"} | hash_seed
-    environment["TMPDIR"] = "/tmp"  # names of sockets must be short
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     )
     assert f"-m mixedmode.spark.daemon {WARM}" in done.stdout, "it was not refused"
     assert "local=true" in done.stdout, "TCP would let each task wait"
+    assert set(own_temporary_folder().glob("sockets-*")) == {socket_folder()}, "the program has left sockets"
+
+
+def test_the_jvm_begins_before_arrow_and_numpy_are_imported() -> None:
+    program = "import mixedmode.driver.early, sys; print(sorted({'numpy', 'pandas', 'pyarrow'} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]", "the start of each job waits for them"
 
 
 def test_java_has_its_log_and_compiles_later(spark: SparkSession) -> None:
@@ -105,7 +113,7 @@ def test_workers_use_tcp_if_the_name_of_a_socket_would_be_too_long(
 ) -> None:
     folder = tmp_path / ("long" * 20)
     folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(settings, "socket_folder", lambda: folder)
     job = Job("tests", sources={"t": Source.parquet(tmp_path, bounded=True)}).sql("SELECT * FROM t")
     names = settings_of(job.write(Sink.console()).spec, tmp_path).keys()
     assert not [name for name in names if "unix.domain" in name]

@@ -65,7 +65,7 @@ def small_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     for name, value in {**warm_daemon._DEFAULT_OF_SPARK, **warm_daemon._SET_BY_SPARK}.items():
         monkeypatch.setenv(name, value)
     with TemporaryDirectory(dir="/tmp") as short:  # the name of a socket must be short
-        monkeypatch.setattr(warm_daemon, "own_temporary_folder", lambda: Path(short))
+        monkeypatch.setattr(warm_daemon, "socket_folder", lambda: Path(short))
         yield
 
 
@@ -120,6 +120,6 @@ def test_a_daemon_that_was_not_used_ends_with_its_driver() -> None:
 def test_a_socket_whose_name_is_too_long_is_an_error_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warm_daemon, "own_temporary_folder", lambda: tmp_path / ("long" * 30))
+    monkeypatch.setattr(warm_daemon, "socket_folder", lambda: tmp_path / ("long" * 30))
     with pytest.raises(OSError, match="would be too long"):
         WarmDaemon()

@@ -203,9 +203,9 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
     def batch_files(self) -> Sequence[str]:
         return self._batch_files
 
-    def list_batch(self) -> DataFrame:
-        """Return (path, length) of every file that exists now; opens no file."""
-        return self._whole(self._list_batch())
+    def list_batch(self) -> None:
+        """Note every file that exists now for `batch_files`; opens no file."""
+        self._whole(self._list_batch())
 
     def _list_batch(self) -> DataFrame:
         files = self._session.read.format("binaryFile").options(**listing_options(self._source))

@@ -23,7 +23,8 @@ from mixedmode.connectors.history.spec import HistoryAndLiveSpec, Side
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.open import open_source
-from mixedmode.sources.source import Admission, ChecksBeginning, HasSides, NotesBeginning, OpenSource
+from mixedmode.sources.sides import UnitesSides
+from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 
 _IN_LOG: tuple[Side, Side] = ("history", "live")  # the order of their lines in Spark's log
 
@@ -34,7 +35,7 @@ def open_history_and_live(session: SparkSession, source: HistoryAndLiveSpec, *, 
     return HistoryAndLive(source, sides, where=where)
 
 
-class HistoryAndLive(OpenSource, HasSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
+class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
     """Two open sources, read as one."""
 
     def __init__(self, source: HistoryAndLiveSpec, sides: Mapping[Side, OpenSource], *, where: str) -> None:
@@ -83,11 +84,6 @@ class HistoryAndLive(OpenSource, HasSides, ChecksBeginning, NotesBeginning, HasD
     @override
     def reads_once(self, path: str) -> bool:
         return any(isinstance(opened, NotesBeginning) and opened.reads_once(path) for opened in self._sides.values())
-
-    @property
-    def lines_in_log(self) -> int:
-        """The number of Spark sources that it consists of."""
-        return len(self._sides)
 
     @property
     @override

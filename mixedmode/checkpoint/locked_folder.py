@@ -1,0 +1,46 @@
+"""Temporary folders that the next user of their place removes, if the process of theirs has crashed.
+
+Each folder has a locked file as long as its process lives. Whoever makes a new folder removes those whose lock is free.
+
+Invariant (tests/queryable/test_folders.py): no folder of a living process is removed, and a later one removes
+all others.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from mixedmode.checkpoint.private_folder import LOCK, holds, try_lock
+
+__all__ = ["locked_folder"]
+
+
+@contextmanager
+def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:
+    """Return a new folder in `parent`, as a context manager that deletes it.  prefix: of all such folders there."""
+    _remove_abandoned(parent, prefix)
+    folder, lock = _new(parent, prefix)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        lock.close()
+
+
+def _new(parent: Path, prefix: str) -> tuple[Path, IO[str]]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        lock = (folder / LOCK).open("w")
+        if try_lock(lock) and holds(folder, lock):
+            return folder, lock
+        lock.close()  # another process took the new folder for an abandoned one
+
+
+def _remove_abandoned(parent: Path, prefix: str) -> None:
+    for folder in parent.glob(f"{prefix}*"):
+        with suppress(OSError), (folder / LOCK).open("r+") as lock:  # without the file, its process has just begun
+            if try_lock(lock):
+                shutil.rmtree(folder, ignore_errors=True)
