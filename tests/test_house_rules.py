@@ -220,6 +220,17 @@ def sleep_complaints(files: Files) -> Iterator[str]:
                 yield f"{path}:{node.lineno} imports sleep; inject the clock, or wait for the event itself"
 
 
+def scratch_complaints(files: Files) -> Iterator[str]:
+    """Temporary folders that stay on the disk if a job is killed. Those of a user's tests do no harm."""
+    for path, tree in parsed(only(files, "mixedmode/", "operators/")):
+        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call) and "mixedmode/testing/" not in path)
+        for call in calls:
+            name = ast.unparse(call.func).split(".")[-1]
+            has_place = any(given.arg == "dir" for given in call.keywords)
+            if name in {"TemporaryDirectory", "mkdtemp", "NamedTemporaryFile", "mkstemp"} and not has_place:
+                yield f"{path}:{call.lineno} uses {name} without `dir`; use checkpoint.locked_folder.temporary_folder"
+
+
 def size_complaints(files: Files, large_modules: Mapping[str, int]) -> Iterator[str]:
     """Modules and functions that have outgrown one idea, and entries of the ratchet that are no longer needed."""
     for path, tree in parsed(files):
@@ -454,6 +465,10 @@ def test_no_test_sleeps(files: Files) -> None:
     agree(sleep_complaints(files))
 
 
+def test_no_temporary_folder_outlives_a_kill_and_the_next_start(files: Files) -> None:
+    agree(scratch_complaints(files))
+
+
 def test_modules_and_functions_are_no_larger_than_one_idea(files: Files) -> None:
     agree(size_complaints(files, LARGE_MODULES))
 
@@ -582,6 +597,13 @@ def test_files_that_import_each_other_are_found() -> None:
 def test_a_sleeping_test_is_found(code: str) -> None:
     assert len(list(sleep_complaints({"tests/test_a.py": code}))) == 1
     assert not list(sleep_complaints({"mixedmode/demo/feed.py": code})), "only tests must not sleep"
+
+
+@pytest.mark.parametrize("call", ["tempfile.mkdtemp()", "TemporaryDirectory(prefix='a')"])
+def test_a_temporary_folder_without_a_place_is_found(call: str) -> None:
+    assert len(list(scratch_complaints({"mixedmode/tasks/rows.py": f"with {call} as folder: pass"}))) == 1
+    placed = call.replace("(", "(dir=folder, ", 1)
+    assert not list(scratch_complaints({"mixedmode/tasks/rows.py": f"with {placed} as part: pass"}))
 
 
 def test_a_large_module_and_a_large_function_are_found() -> None:

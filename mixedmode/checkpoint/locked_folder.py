@@ -1,21 +1,22 @@
 """Temporary folders that the next user of their place removes, if the process of theirs has crashed.
 
 Each folder has a locked file as long as its process lives. Whoever makes a new folder removes those whose lock is free.
+So a job that is killed again and again does not fill the disk.
 
-Invariant (tests/queryable/test_folders.py): no folder of a living process is removed, and a later one removes
-all others.
+Invariant (tests/checkpoint/test_locked_folder.py, tests/queryable/test_folders.py): no folder of a living process is
+removed, and a later one removes all others.
 """
 
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from mixedmode.checkpoint.private_folder import LOCK, holds, try_lock
+from mixedmode.checkpoint.private_folder import LOCK, holds, own_temporary_folder, try_lock
 
-__all__ = ["locked_folder"]
+__all__ = ["locked_folder", "temporary_folder"]
 
 
 @contextmanager
@@ -28,6 +29,14 @@ def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         lock.close()
+
+
+def temporary_folder(prefix: str) -> AbstractContextManager[Path]:
+    """Return a locked_folder in this user's part of the temporary folder.  prefix: of those with the same purpose.
+
+    Raises as own_temporary_folder.
+    """
+    return locked_folder(own_temporary_folder(), prefix)
 
 
 def _new(parent: Path, prefix: str) -> tuple[Path, IO[str]]:

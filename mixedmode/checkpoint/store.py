@@ -15,7 +15,6 @@ Invariants (tests/checkpoint/test_store.py, for each kind of store):
 
 import os
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -29,6 +28,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, Unauthenticated
 
 from mixedmode.checkpoint.checksum import checksum_of, file_checksum
 from mixedmode.checkpoint.local_files import LocalFiles
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.remote_objects import is_ended_upload, open_remote, retry_seconds
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.system_errors import system_words
@@ -124,8 +124,8 @@ class ObjectStore:
         Between two folders on one filesystem the copy is a hard link; otherwise it is streamed through this machine.
         """
         root = _local_root(self.url)
-        with tempfile.TemporaryDirectory(prefix="mixedmode-copy-") as folder:
-            local = Path(folder, "object") if root is None else root / path
+        with temporary_folder("copy-") as folder:
+            local = folder / "object" if root is None else root / path
             if root is None and not self.fetch_file(path, local):
                 return None
             with _outside(self.url, path, "read"):

@@ -6,13 +6,13 @@ the job file or its input is wrong. At a stop, only the driver gets SIGTERM: it 
 
 import re
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.config import JobSpec, load_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import CONTROL_TOKEN, READ_TOKEN, parse_address
@@ -107,8 +107,8 @@ def kubernetes_manifest(spec: JobSpec, text: str, image: str, options: Sequence[
 
 def _check_absolute(spec: JobSpec, text: str) -> None:
     """Raise InvalidJobError if the job is another one when its file is in another folder."""
-    with tempfile.TemporaryDirectory(prefix="mixedmode-deploy-") as folder:
-        elsewhere = Path(folder) / "job.yaml"
+    with temporary_folder("deploy-") as folder:
+        elsewhere = folder / "job.yaml"
         elsewhere.write_text(text, encoding="utf-8")
         found, wanted = load_job(elsewhere).spec.as_document(), spec.as_document()
     differing = [name for name in wanted if found.get(name) != wanted[name]]

@@ -9,7 +9,6 @@ closed in all of its checkpoints, so it neither changes their rows nor goes back
 No checkpoint changes. A backfill that is killed has replaced all rows or none, and can be repeated.
 """
 
-import tempfile
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.decide import Damaged, Refused, decide_start
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
@@ -90,10 +90,10 @@ def backfill(spec: JobSpec, where: Where, windows: WindowRange, options: RunOpti
     log = CheckpointLog(ObjectStore(folder))
     _check_closed(spec, step, windows, _oldest_checkpoint(log, spec, plan))
     _check_output(session, spec, plan, log)
-    with tempfile.TemporaryDirectory(prefix="mixedmode-backfill-") as scratch:
+    with temporary_folder("backfill-") as scratch:
         # the file of the job has other numbers of steps
-        run_job(backfill_spec(spec, step, windows, Path(scratch)), lambda *path: path_text(path), options)
-        rows = read_output(Path(scratch, OUT))
+        run_job(backfill_spec(spec, step, windows, scratch), lambda *path: path_text(path), options)
+        rows = read_output(scratch / OUT)
     rows = rows.filter(windows.has(rows))
     # the job may have dropped older checkpoints meanwhile, so more of its output may be rewritten
     before = _oldest_checkpoint(log, spec, plan).epoch

@@ -4,7 +4,6 @@ batch      read all input once, in one epoch, without a checkpoint
 otherwise  claim a generation, find the newest checkpoint, publish its outputs again, run the phases (phases.py)
 """
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from mixedmode.analysis.map_steps import check_items, check_subtasks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.decide import Damaged, Fresh, Over, Refused, Resume, decide_start
 from mixedmode.checkpoint.gc import collect_orphans, readable_manifests
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
@@ -151,8 +151,8 @@ class _Run:
 
     def run_batch(self) -> None:
         """Process all present input once. There is no state and no checkpoint; after a failure, start over."""
-        with tempfile.TemporaryDirectory(prefix="mixedmode-batch-") as folder:
-            sinks = self._open_sinks(folder, _NO_GENERATION)
+        with temporary_folder("batch-") as folder:
+            sinks = self._open_sinks(str(folder), _NO_GENERATION)
             self._tell_notices()
             sinks.prepare(output_schemas(self._plan), known=())
             settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)

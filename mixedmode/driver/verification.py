@@ -10,13 +10,13 @@ Invariant (tests/driver/test_verification.py): the replay reads each file of the
 """
 
 import os
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mixedmode.checkpoint.go_back import spark_listing
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.source_log import ends_of, extended, files_named
 from mixedmode.checkpoint.spark_log import source_entries_read
@@ -62,16 +62,16 @@ def verify_job(job: LoadedJob) -> Verified:
     folder, sink = spec.execution.checkpointing.dir, spec.sink
     assert folder is not None, spec.name
     assert isinstance(sink, FileSinkSpec), spec.name
-    with open_state(folder) as state, tempfile.TemporaryDirectory(prefix="mixedmode-verify-") as scratch:
+    with open_state(folder) as state, temporary_folder("verify-") as scratch:
         manifest = state.manifest
         files = input_files(CheckpointLog(ObjectStore(folder)), manifest)
         (source,) = spec.sources.values()
         assert isinstance(source, FileSourceSpec), source
-        linked_input(files, source.path, Path(scratch, "in"))
-        replay = replay_spec(spec, Path(scratch))
+        linked_input(files, source.path, scratch / "in")
+        replay = replay_spec(spec, scratch)
         run_job(replay, job.where, RunOptions(until=Until.DRAINED if manifest.is_final else Until.IDLE))
         table = table_at(sink.path, manifest.epoch)
-        expected = read_output(Path(scratch, "out"))
+        expected = read_output(scratch / "out")
     columns = expected.column_names
     found = differences(expected, table.rows.select(columns), table.description.key_columns)
     return Verified(manifest.epoch, len(files), found)

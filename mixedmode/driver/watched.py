@@ -6,7 +6,6 @@ machine's clock and not the clock of the run, which a test may set.
 """
 
 import logging
-import tempfile
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,7 @@ from typing import Protocol, Self, TypeVar
 from pyspark.sql import SparkSession
 from typing_extensions import override
 
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.connectors.files.parquet_files import file_bytes, path_of_url, records_about
 from mixedmode.driver.events import Observer
@@ -63,7 +63,7 @@ class FiguresOfSpark:
         with ExitStack() as stack:
             folder = None
             if task.timing.is_backlog and str(self.session.sparkContext.master).startswith("local"):
-                scratch = tempfile.TemporaryDirectory(prefix="mixedmode-notes-", ignore_cleanup_errors=True)
+                scratch = temporary_folder("notes-")
                 folder = stack.enter_context(scratch)
             stack.enter_context(tagged(self.session, tag))
 

@@ -6,15 +6,14 @@ Staged files are deleted only after their rows are where they belong. So a missi
 published, or may be.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
@@ -55,9 +54,9 @@ class StagedSink(Sink):
 
     def staged_rows(self, staged: Sequence[StagedFile]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of staged files, in their order, without `_epoch`. One file at a time is on the local disk."""
-        with tempfile.TemporaryDirectory(prefix="mixedmode-sink-") as folder:
+        with temporary_folder("sink-") as folder:
             for number, file in enumerate(staged):
-                local = Path(folder, str(number))
+                local = folder / str(number)
                 if not self.store.fetch_file(file.staged_path, local):
                     msg = (
                         "a committed output disappeared while it was published. Start the job again. "

@@ -19,8 +19,8 @@ Invariants (tests/spark/test_folder.py):
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +28,7 @@ from typing import Self
 from urllib.parse import unquote
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.source_log import LoggedFile, beginning, ends_of, extended, newest_files
 from mixedmode.checkpoint.spark_log import source_log_ends
@@ -59,10 +60,11 @@ class SparkFolder:
         self._seen: dict[int, int] = {}  # {number of a source: its newest entry that was checked}
         self._log = log
         self._generation = generation
+        self._opened = ExitStack()
         self._scratch: Path | None = None
         root = log.store.local_root
         if root is None:
-            root = self._scratch = Path(tempfile.mkdtemp(prefix="mixedmode-spark-"))
+            root = self._scratch = self._opened.enter_context(temporary_folder("spark-"))
         #: for Spark's option `checkpointLocation`; without the scheme, it would be a path of the cluster's file system
         self.location = f"file://{root}/{paths.SPARK}"
         self._local = ObjectStore(root)
@@ -72,8 +74,7 @@ class SparkFolder:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        self._opened.close()
 
     def offsets(self, epoch: Epoch) -> bytes | None:
         """Return Spark's entry of the offsets of an epoch; None if there is none."""

@@ -9,15 +9,14 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
-from mixedmode.checkpoint.locked_folder import locked_folder
-from mixedmode.checkpoint.private_folder import own_temporary_folder
+from mixedmode.checkpoint.locked_folder import temporary_folder
 
 __all__ = ["socket_folder"]
 
 
 @cache
 def socket_folder() -> Path:
-    """Return the folder, which only this user can enter. Raises as own_temporary_folder."""
+    """Return the folder, which only this user can enter. Raises as temporary_folder."""
     kept = ExitStack()
     atexit.register(kept.close)
-    return kept.enter_context(locked_folder(own_temporary_folder(), "sockets-"))
+    return kept.enter_context(temporary_folder("sockets-"))

@@ -135,7 +135,7 @@ class Note:
 class Notes:
     """The place of the notes of an epoch's tasks. `folder` is None if they keep none."""
 
-    folder: str | None = None
+    folder: Path | None = None
     epoch: Epoch = Epoch(0)  # noqa: RUF009 - a number
 
     def of_task(self, kind: NoteKind, step: str, *, bytes_total: float = 0.0) -> Note:
@@ -143,16 +143,16 @@ class Notes:
         if self.folder is None:
             return Note(None)
         number = numbers_from_spark().partition
-        return Note(Path(self.folder) / f"{self.epoch}.{kind}.{number}.{quote(step, safe='')[:200]}", bytes_total)
+        return Note(self.folder / f"{self.epoch}.{kind}.{number}.{quote(step, safe='')[:200]}", bytes_total)
 
 
 SILENT = Notes()
 
 
-def notes_in(folder: str, epoch: Epoch) -> Iterator[tuple[NoteKind, str, TaskNote]]:
+def notes_in(folder: Path, epoch: Epoch) -> Iterator[tuple[NoteKind, str, TaskNote]]:
     """Yield kind, step and content of each note of an epoch. A file that is not a whole note is skipped."""
     with suppress(OSError):
-        for file in sorted(Path(folder).glob(f"{epoch}.*")):
+        for file in sorted(folder.glob(f"{epoch}.*")):
             with suppress(OSError, struct.error, ValueError):
                 _, kind, _, step = file.name.split(".", maxsplit=3)
                 note = TaskNote(*_FORMAT.unpack(file.read_bytes()))

@@ -1,16 +1,14 @@
 """Writes rows that no keyed step writes to the staging folder of their sink: one file per epoch and partition."""
 
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.crash_points import TaskPlace, reach_in_task
 from mixedmode.operators.interface import AppendedRows
@@ -54,8 +52,7 @@ class RowsTask:
 
     def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix="mixedmode-rows-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = stack.enter_context(temporary_folder("rows-"))
             writer = OutputWriter(self.sink, self.epoch, numbers.partition, folder, self.output)
             count, progress = 0, Progress()
             for table in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):

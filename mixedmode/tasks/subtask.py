@@ -6,8 +6,6 @@ driver's manifest names them, so a failed attempt leaves only garbage files, whi
 
 import json
 import logging
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
@@ -17,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
@@ -83,8 +82,7 @@ class SubtaskTask:
 
     def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix="mixedmode-subtask-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = stack.enter_context(temporary_folder("subtask-"))
             subtask = subtask_number(numbers.partition, self.parallelism)
             place = TaskPlace(self.epoch, self.stage.operator_id, subtask, numbers.attempt)
             run = _SubtaskRun(self, place, numbers.attempt_id, folder, stack)

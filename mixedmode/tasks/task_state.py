@@ -18,6 +18,7 @@ from pathlib import Path
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
@@ -192,11 +193,11 @@ class TaskState:
 def live_entries(store: ObjectStore, operator: OperatorState, *, max_parallelism: int) -> int:
     """Return the number of live entries of a step's state: each key once, without deleted ones. All runs are read."""
     groups = KeyGroupRange(0, max_parallelism)
-    with tempfile.TemporaryDirectory(prefix="mixedmode-count-") as scratch:
-        fetching = _Fetching(store, Path(scratch))
+    with temporary_folder("count-") as scratch:
+        fetching = _Fetching(store, scratch)
         return sum(
             count_live(
-                Path(scratch) / f"state-{state_id}",
+                scratch / f"state-{state_id}",
                 [fetching.wanted(run) for run in runs_seen(operator.runs, groups) if run.run.state_id == state_id],
                 groups=groups,
             )

@@ -33,9 +33,9 @@ def fill(note: Note) -> None:
 
 def test_what_a_task_notes_is_what_the_driver_reads(tmp_path: Path) -> None:
     step = "a step/with.any: name"
-    fill(Notes(str(tmp_path), Epoch(3)).of_task("map", step, bytes_total=80))
-    fill(Notes(str(tmp_path), Epoch(4)).of_task("map", step))
-    (found,) = notes_in(str(tmp_path), Epoch(3))
+    fill(Notes(tmp_path, Epoch(3)).of_task("map", step, bytes_total=80))
+    fill(Notes(tmp_path, Epoch(4)).of_task("map", step))
+    (found,) = notes_in(tmp_path, Epoch(3))
     note = TaskNote(
         80, 40, records=6, records_folded=6, records_sent=4, rows=6, is_sorted=1, processed=0.25, bytes_spilled=7
     )
@@ -44,10 +44,10 @@ def test_what_a_task_notes_is_what_the_driver_reads(tmp_path: Path) -> None:
 
 def test_the_end_of_a_part_of_the_work_is_written_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes_module, "_INTERVAL_SECONDS", 1e9)
-    note = Notes(str(tmp_path)).of_task("map", "step", bytes_total=100)
+    note = Notes(tmp_path).of_task("map", "step", bytes_total=100)
 
     def written() -> TaskNote:
-        ((_, _, found),) = notes_in(str(tmp_path), Epoch(0))
+        ((_, _, found),) = notes_in(tmp_path, Epoch(0))
         return found
 
     note.read(50)
@@ -69,7 +69,7 @@ def test_a_task_without_a_folder_asks_spark_for_nothing(monkeypatch: pytest.Monk
 
 
 def test_a_folder_that_is_gone_harms_neither_task_nor_driver(tmp_path: Path) -> None:
-    gone = str(tmp_path / "gone")
+    gone = tmp_path / "gone"
     fill(Notes(gone).of_task("map", "step"))
     assert list(notes_in(gone, Epoch(0))) == []
 
@@ -80,5 +80,5 @@ def test_a_file_that_is_no_whole_note_is_skipped(data: bytes, name: str) -> None
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).write_bytes(data)
-        found = list(notes_in(folder, Epoch(0)))
+        found = list(notes_in(Path(folder), Epoch(0)))
     assert len(found) == (len(data) == 80 and name == "0.map.1.step")

@@ -13,7 +13,6 @@ Invariants (tests/sinks/test_compact.py):
       same current table)
 """
 
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
@@ -146,15 +146,15 @@ def _make(
     task: SinkTask, description: OutputDescription, plan: CompactionPlan, merge: Merge, masks: Mapping[str, Mask]
 ) -> None:
     store = ObjectStore(task.url)
-    with tempfile.TemporaryDirectory(prefix="mixedmode-compact-") as folder:
-        local = Path(folder, "merged")
+    with temporary_folder("compact-") as folder:
+        local = folder / "merged"
         try:
             with FileMerger(local, merge.path, task, description) as merger:
                 for number, path in enumerate(merge.inputs):
-                    merger.add(_fetched(store, path, Path(folder, f"input-{number}")), path, masks.get(path))
+                    merger.add(_fetched(store, path, folder / f"input-{number}"), path, masks.get(path))
                 if plan.replacement is not None:
                     rows = plan.replacement.rows
-                    merger.add(_fetched(store, rows, Path(folder, "rows")), rows, None)
+                    merger.add(_fetched(store, rows, folder / "rows"), rows, None)
         except ChangedMeanwhileError:  # another compaction works on the same plan
             if not _is_made(store, merge):
                 raise lost(store, merge) from None

@@ -10,16 +10,15 @@ Invariants (tests/sinks/test_replace_windows.py):
   I1  at any moment, the table is the old one or the new one, whatever is killed, and a repeat makes it the new one
 """
 
-import tempfile
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
@@ -137,8 +136,8 @@ def _stored(
         rows = rows.append_column(OP_COLUMN, pa.array([_INSERT] * rows.num_rows, pa.string()))
     rows = rows.append_column(EPOCH_COLUMN, pa.array([int(merged.last)] * rows.num_rows, pa.int64()))
     path = paths.replacement_path(uuid.uuid4().hex, task.extension)
-    with tempfile.TemporaryDirectory(prefix="mixedmode-backfill-") as folder:
-        local = Path(folder, "rows")
+    with temporary_folder("backfill-") as folder:
+        local = folder / "rows"
         file = open_row_file(local, rows.schema, task.format, task.compression)
         file.write(rows)
         file.close()

@@ -11,11 +11,9 @@ order, and Kafka partitions by key. So a topic has the records of a key in the o
 job that computed the rows. Both are the same in every repeat of the publication.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,6 +21,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.config.calls import quoted
@@ -86,8 +85,8 @@ class ReadStaged:
 
     def _rows(self, path: str, sequence: int, generation: int) -> Iterator[pa.RecordBatch]:
         schema = pa.schema(list(self.fields))
-        with tempfile.TemporaryDirectory(prefix="mixedmode-kafka-") as folder:
-            local = Path(folder, "staged")
+        with temporary_folder("kafka-") as folder:
+            local = folder / "staged"
             if not ObjectStore(self.url).fetch_file(path, local):
                 msg = (
                     "an output that another start of the job may just have sent is gone. Start the job again. "

@@ -7,9 +7,7 @@ deleted before it was read, stops the job unless its settings say otherwise.
 
 import json
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -18,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.connectors.kafka.errors import without_connector
 from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.connectors.kafka.values import REASON, KafkaValues
@@ -93,7 +92,7 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain):
 
     def _present(self) -> OffsetRanges:
         """Return the ranges that exist now, found as for a streaming query's backlog, without reading records."""
-        with tempfile.TemporaryDirectory(prefix="mixedmode-kafka-") as folder:
+        with temporary_folder("kafka-") as folder:
             query = (
                 self._raw_stream(Admission())
                 .writeStream.foreachBatch(lambda _frame, _number: None)
@@ -102,9 +101,8 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain):
                 .start()
             )
             query.awaitTermination()
-            log = Path(folder)
-            begin = parse_initial_offsets((log / "sources" / "0" / "0").read_bytes())
-            entry = log / "offsets" / "0"
+            begin = parse_initial_offsets((folder / "sources" / "0" / "0").read_bytes())
+            entry = folder / "offsets" / "0"
             lines = lines_of(entry.read_text(encoding="utf-8")) if entry.exists() else []
         end = parse_offsets(lines[0]) if lines else begin
         assert begin is not None, folder

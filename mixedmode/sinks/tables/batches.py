@@ -1,6 +1,5 @@
 """Reads staged files as batches of bounded size, in order. Each key is in a batch once, with its last row."""
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import StagedFile
 from mixedmode.errors import CorruptStateError
@@ -26,9 +26,9 @@ def batches_of(store: ObjectStore, files: Sequence[StagedFile], shape: Shape) ->
     Raises CorruptStateError if a file is missing.
     """
     names = [*shape.names, OP_COLUMN] if shape.key_columns else shape.names
-    with tempfile.TemporaryDirectory(prefix="mixedmode-table-") as folder:
+    with temporary_folder("table-") as folder:
         for number, file in enumerate(files):
-            local = Path(folder, str(number))
+            local = folder / str(number)
             if not store.fetch_file(file.staged_path, local):
                 raise CorruptStateError(_LOST.format(file=f"{store.url}/{file.staged_path}"))
             for rows in _read(local, names):

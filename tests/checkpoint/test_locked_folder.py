@@ -1,0 +1,48 @@
+"""What a killed process leaves in the temporary folder is removed by the next one, and nothing of a living process."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from mixedmode.checkpoint.locked_folder import temporary_folder
+
+HOLD = """
+from mixedmode.checkpoint.locked_folder import temporary_folder
+with temporary_folder("task-") as folder:
+    (folder / "spilled").write_bytes(bytes(1000))
+    print(folder, flush=True)
+    input()
+"""
+
+
+def test_a_killed_process_leaves_its_folder_only_until_the_next_one(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    killed, living = (
+        subprocess.Popen(
+            [sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        for _ in range(2)
+    )
+    with killed, living:
+        assert killed.stdout is not None
+        assert living.stdout is not None
+        left, kept = (Path(one.stdout.readline().strip()) for one in (killed, living) if one.stdout is not None)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert (left / "spilled").exists(), "nobody could remove it"
+        subprocess.run(
+            [sys.executable, "-c", HOLD], input="\n", stdout=subprocess.DEVNULL, text=True, env=environment, check=True
+        )
+        assert not left.exists()
+        assert (kept / "spilled").exists()
+        living.communicate("\n")
+    assert not kept.exists()
+
+
+def test_a_folder_is_deleted_with_all_that_is_in_it() -> None:
+    with temporary_folder("test-") as folder:
+        (folder / "in").mkdir()
+        (folder / "in" / "file").touch()
+    assert not folder.exists()
