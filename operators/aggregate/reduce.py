@@ -12,10 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.keys.rows import binary_rows, first_words
 from mixedmode.operators.aggregate.values import Bools, Int64s, Values
 
 INT64_MAX = np.int64(2**63 - 1)
 INT64_MIN = np.int64(-(2**63))
+_SIGN = np.uint64(2**63)
 
 
 @dataclass(frozen=True)
@@ -94,15 +96,47 @@ def centred_by(
 def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:
     """Return the smallest or largest value (size,) of each group. NULLs are ignored; a group without values is NULL."""
     if isinstance(values.data, pa.Array):
-        ranks, dictionary = rank_bytes(values.data)
-        best = extreme_by(grouping, Values(ranks, values.valid), largest=largest)
-        return bytes_of_ranks(best, dictionary)
+        rows = _extreme_rows(grouping, values.data, values.valid, largest=largest)
+        return Values.from_arrow(values.data.take(pa.array(rows, mask=rows < 0)))
     grouping = grouping.where(values.valid)
     data = values.data.astype(np.int64, copy=False) if values.valid is None else values.data[values.valid]
     best_so_far = np.full(grouping.size, INT64_MIN if largest else INT64_MAX)
     (np.maximum if largest else np.minimum).at(best_so_far, grouping.codes, data)
     seen = grouping.rows > 0
     return Values(best_so_far, None if seen.all() else seen)
+
+
+def _extreme_rows(
+    grouping: Grouping, column: pa.LargeBinaryArray, valid: Bools | None, *, largest: bool
+) -> npt.NDArray[np.intp]:
+    """Return the row (size,) of the smallest or largest value of each group; -1 for a group without values.
+
+    Mostly the first 8 bytes decide, which numpy compares as integers. Only rows whose first bytes are those of another
+    row of their group, and the extreme ones, are ranked by all of their bytes.
+    """
+    rows = np.arange(len(column)) if valid is None else np.flatnonzero(valid)
+    extreme = np.full(grouping.size, -1)
+    if len(rows) == 0:
+        return extreme
+    codes, leading = grouping.codes[rows], _leading(column)[rows]
+    best = extreme_by(Grouping(codes, grouping.size), Values(leading), largest=largest)
+    is_best = leading == best.data[codes]
+    rows, codes = rows[is_best], codes[is_best]
+    extreme[codes] = rows
+    contested = np.bincount(codes, minlength=grouping.size)[codes] > 1
+    if contested.any():
+        rows, codes = rows[contested], codes[contested]
+        ranks, _ = rank_bytes(column.take(pa.array(rows)))
+        best = extreme_by(Grouping(codes, grouping.size), Values(ranks), largest=largest)
+        is_best = ranks == best.data[codes]
+        extreme[codes[is_best]] = rows[is_best]
+    return extreme
+
+
+def _leading(column: pa.LargeBinaryArray) -> Int64s:
+    """Return the first 8 bytes of each value, padded with zeros, as integers (n,) of the same order. Requires n > 0."""
+    ordered: Int64s = (first_words(binary_rows(column)).byteswap() ^ _SIGN).view(np.int64)
+    return ordered
 
 
 def rank_bytes(column: pa.LargeBinaryArray) -> tuple[Int64s, pa.LargeBinaryArray]:

@@ -85,6 +85,24 @@ def test_extremes_are_those_of_a_loop_with_null_passed_over(
         assert found[group] == ((max if largest else min)(seen) if seen else None)
 
 
+#: values whose first eight bytes are mostly equal, some of which differ only in zeros at their end
+TAILS = st.text("\0a\xff", max_size=4).map(str.encode)
+ALIKE = st.builds(lambda head, tail: b"12345678"[:head] + tail, st.integers(6, 8), TAILS)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@given(rows=st.lists(st.tuples(st.integers(0, GROUPS - 1), st.none() | ALIKE), max_size=20), before=st.integers(0, 3))
+def test_extremes_of_bytes_that_begin_alike_are_those_of_a_loop(
+    rows: list[tuple[int, bytes | None]], before: int, *, largest: bool
+) -> None:
+    column = pa.array([None] * before + [value for _, value in rows], pa.large_binary())[before:]
+    grouping = Grouping(np.array([code for code, _ in rows], np.int64), GROUPS)
+    found = extreme_by(grouping, Values.from_arrow(column), largest=largest).to_arrow().to_pylist()
+    for group in range(GROUPS):
+        seen = [value for code, value in rows if code == group and value is not None]
+        assert found[group] == ((max if largest else min)(seen) if seen else None)
+
+
 @given(st.lists(st.binary(max_size=3), max_size=12))
 def test_ranks_are_dense_and_in_byte_order_and_lead_back(rows: list[bytes]) -> None:
     ranks, dictionary = rank_bytes(pa.array(rows, pa.large_binary()))
