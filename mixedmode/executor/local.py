@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from mixedmode.config.calls import column_in
 from mixedmode.errors import InvalidJobError
+from mixedmode.executor.partners import partners, side_to_thin
 from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.stage_tasks import epoch_result, map_side, measure_task, subtasks, with_progress
 from mixedmode.operators.aggregate import argument_name
@@ -26,6 +27,8 @@ from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.machine_side import InTurn, MachineSide, combines_on_machine
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.numbers import TaskNumbers
+from mixedmode.tasks.partner_keys import KeysOfSide, keys_in
+from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
@@ -67,7 +70,9 @@ class LocalExecutor:
             ]
             if stage.operator_id == plan.measured_by:
                 tables += _progress_rows(plan, rows or {}, tables)
-            found = self._run_stage(subtask, self._exchange(map_side(task, stage), tables))
+            found = self._run_stage(
+                subtask, self._exchange(map_side(task, stage, _partners(task, stage, made)), tables)
+            )
             reports[stage.operator_id] = [report for report, _ in found]
             if stage.operator_id == plan.measured_by:
                 task = with_progress(task, reports[stage.operator_id][:1])
@@ -103,6 +108,17 @@ class LocalExecutor:
         if is_repeat:
             _run_subtask(task, blocks, TaskNumbers(number, attempt=0, attempt_id=2 * number))
         return _run_subtask(task, blocks, TaskNumbers(number, int(is_repeat), 2 * number + is_repeat))
+
+
+def _partners(task: EpochTask, stage: KeyedStage, made: Mapping[str, Sequence[pa.Table]]) -> Partners | None:
+    side = side_to_thin(task, stage, {name: sum(len(table) for table in tables) for name, tables in made.items()})
+    if side is None:
+        return None
+    find, number = KeysOfSide(map_side(task, stage), 1 - side), 1 - side
+    tables = [_stage_columns(table, stage, task.plan, number) for table in made.get(stage.reads.relations[number], ())]
+    blocks = [batch for table in tables for batch in find(iter(table.to_batches()))]
+    found = [row for batch in blocks for row in batch.select(["kind", "block"]).to_pylist()]
+    return partners(task, stage, side, keys_in((row["kind"], row["block"]) for row in found))
 
 
 def _measured(task: MeasureTask, tables: Iterable[pa.Table]) -> list[SubtaskReport]:

@@ -22,6 +22,7 @@ from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, BLOCK_FIELD
 from mixedmode.tasks.map_task import MapTask
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.memory import path_for, share_memory, slice_bytes
+from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.tasks.rows import RowsTask
@@ -70,8 +71,8 @@ def map_subtasks(task: EpochTask, stage: MapStage, *, tells_attempt: bool) -> Ma
     )
 
 
-def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
-    """Return the map side of a keyed stage."""
+def map_side(task: EpochTask, stage: KeyedStage, partners: Partners | None = None) -> MapSide:
+    """Return the map side of a keyed stage.  partners: of a join, to leave out rows that find none."""
     settings, plan = task.settings, task.plan
     return MapSide(
         stage=_in_this_epoch(task, stage),
@@ -82,6 +83,7 @@ def map_side(task: EpochTask, stage: KeyedStage) -> MapSide:
         watch=_watch(task, _watched(plan, stage)),
         counts_records=plan.has_one_entry and stage is plan.stages[0],
         notes=task.notes,
+        partners=partners,
     )
 
 
@@ -179,6 +181,7 @@ def _joins(plan: JobPlan, stages: Mapping[str, Sequence[SubtaskReport]], progres
     for stage in plan.stages:
         if isinstance(stage.operator, JoinBase) and stage.operator_id in stages:
             fan_out = FanOut()
+            fan_out.add(FanOut(rows={0: progress.left_out.get(stage.operator_id, 0)}))
             for report in stages[stage.operator_id]:
                 fan_out.add(report.fan_out)
             left, right = (progress.late_of_sides.get((stage.operator_id, side), 0) for side in (LEFT, RIGHT))

@@ -1,7 +1,7 @@
 """The lines of `explain` on the order within an epoch: which steps run at the same time, and what the others wait for.
 
-An executor begins a reader when all stages that it reads have ended (executor/spark.py). So readers that wait for the
-same stages begin together.
+An executor begins a reader when all stages that it reads have ended (executor/epoch_run.py). So readers that wait for
+the same stages begin together.
 """
 
 from collections.abc import Iterator, Sequence

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from mixedmode.keys import distinct_part
 from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch
+from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
+from mixedmode.operators.join import JoinBase
 from mixedmode.operators.running import checked_event_times, pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
@@ -28,6 +29,7 @@ from mixedmode.tasks.blocks import blocks_of, cell_of
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.tasks.notes import SILENT, Note, Notes
+from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch
@@ -63,7 +65,7 @@ class MapSide:
     """Everything that a map task needs. Spark calls it with the task's record batches.
 
     `timing`: that of the stage. `watch`: measures the progress of the sources. `counts_records`: the input of this
-    stage counts as the records of the epoch.
+    stage counts as the records of the epoch. `partners`: of a join, to leave out rows that find none.
     """
 
     stage: KeyedStage
@@ -74,6 +76,7 @@ class MapSide:
     watch: Watch
     counts_records: bool = True
     notes: Notes = SILENT
+    partners: Partners | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task; none for empty input. A block's subtask owns the key groups of its rows."""
@@ -107,9 +110,9 @@ class MapSide:
         """Yield the last blocks of a map task.  seconds: its profile; empty if it had no input."""
         if progress != Progress():
             for subtask in range(self.parallelism):
-                yield _block(subtask, BlockKind.PROGRESS, progress.encode())
+                yield block_batch(subtask, BlockKind.PROGRESS, progress.encode())
         if seconds:
-            yield _block(0, BlockKind.PROFILE, json.dumps(seconds).encode())
+            yield block_batch(0, BlockKind.PROFILE, json.dumps(seconds).encode())
 
     def fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Yield the blocks of one slice. Return the numbers of its records, rows and late records."""
@@ -135,11 +138,10 @@ class MapSide:
         """Do the same as `fold` for one piece."""
         with profile.stage("fold"):
             batch = self._batch(rows)
-            folded = self.stage.operator.fold(
-                batch, late_us=self.timing.late_us(self.stage.delay_us), max_parallelism=self.max_parallelism
-            )
-        note.folded(rows.num_rows, folded.table.num_rows)
-        yield from profile.each("make blocks", self._ship(folded.table))
+            folded = self._folded(batch)
+            table = self._with_partners(folded.table)
+        note.folded(rows.num_rows, table.num_rows)
+        yield from profile.each("make blocks", self._ship(table))
         if len(folded.late_rows):
             yield from self._late(rows, folded.late_rows, batch.sides)
         return Progress(
@@ -147,7 +149,22 @@ class MapSide:
             len(folded.late_rows),
             late_of_sides=self._late_of_sides(folded.late_rows, batch.sides),
             rows_read={self.stage.operator_id: rows.num_rows},
+            left_out={self.stage.operator_id: left_out} if (left_out := folded.table.num_rows - table.num_rows) else {},
         )
+
+    def folded(self, rows: pa.Table) -> pa.Table:
+        """Return the folded rows of a slice of the input, without late ones."""
+        return self._folded(self._batch(rows)).table
+
+    def _folded(self, batch: Batch) -> Folded:
+        late_us = self.timing.late_us(self.stage.delay_us)
+        return self.stage.operator.fold(batch, late_us=late_us, max_parallelism=self.max_parallelism)
+
+    def _with_partners(self, folded: pa.Table) -> pa.Table:
+        operator = self.stage.operator
+        if self.partners is None or not isinstance(operator, JoinBase):
+            return folded
+        return self.partners.with_partners(operator, folded)
 
     def _late(self, rows: pa.Table, late: Rows, sides: Sides | None) -> Iterator[pa.RecordBatch]:
         """Yield the late rows, of each side by itself, if they have an output."""
@@ -158,7 +175,7 @@ class MapSide:
                 continue
             found = rows.select([f"{ROW_PREFIX}{number}" for number, _ in columns])
             for piece in blocks_of(found.take(pa.array(own)).rename_columns([field.name for _, field in columns])):
-                yield _block(0, BlockKind(tag), piece)
+                yield block_batch(0, BlockKind(tag), piece)
 
     def _late_of_sides(self, late: Rows, sides: Sides | None) -> dict[tuple[str, int], int]:
         if sides is None:
@@ -194,7 +211,7 @@ class MapSide:
         pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
         for subtask, rows in enumerate(pieces):
             for piece in blocks_of(rows):
-                yield _block(subtask, BlockKind.ROWS, piece)
+                yield block_batch(subtask, BlockKind.ROWS, piece)
 
 
 def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_min: int = 0) -> Iterator[pa.Table]:
@@ -209,10 +226,11 @@ def _cast(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:
     return array if array.type == data_type else array.cast(data_type)
 
 
-def _block(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.RecordBatch:
+def block_batch(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.RecordBatch:
+    """Return a block for a subtask as a row of the frame that Spark shuffles."""
     return pa.record_batch([[subtask], [kind.value], cell_of(block)], schema=BLOCK_SCHEMA)
 
 
 def failure_batch(failure: bytes) -> pa.RecordBatch:
     """Return an encoded error as the last block of a map task."""
-    return _block(0, BlockKind.FAILURE, failure)
+    return block_batch(0, BlockKind.FAILURE, failure)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from mixedmode.expressions import Query, evaluate
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import MapSide
+from mixedmode.tasks.partner_keys import KeysOfSide
 from mixedmode.tasks.rows import RowsTask
 
 __all__ = ["InnerRead"]
@@ -15,13 +16,13 @@ __all__ = ["InnerRead"]
 
 @dataclass(frozen=True, slots=True)
 class InnerRead:
-    """The map side of a keyed stage, or the task that writes an output, over blocks of a stage's rows.
+    """A task over blocks of a stage's rows: the map side of a keyed stage, or one that writes an output.
 
     Spark calls it with batches of one column, of which each value is a block. `queries`: how the reader's rows are made
     of those in a block.
     """
 
-    task: MapSide | RowsTask
+    task: MapSide | RowsTask | KeysOfSide
     queries: tuple[Query, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

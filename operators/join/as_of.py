@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, decode_keys, encode_keys
@@ -88,6 +89,11 @@ class AsOfJoinOperator(JoinBase):
     def traits(self) -> OperatorTraits:
         """The watermark decides what is emitted. No row changes later."""
         return OperatorTraits(fires_by_watermark=True, state_uses_time=True, event_time=self.event_time)
+
+    @override
+    def drops_alone(self, side: int) -> bool:
+        """True for the left, if its rows are only emitted with a version. A version is kept for later rows."""
+        return side == LEFT and not self.keeps_left
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:

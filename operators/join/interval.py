@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from typing_extensions import override
 
 from mixedmode.keys import decode_keys
 from mixedmode.operators.aggregate.segments import segments
@@ -52,6 +53,7 @@ from mixedmode.operators.tables import column_of, halves
 from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.operators.window.output import instants
 from mixedmode.state import StateDescriptor
+from mixedmode.time import EpochTime
 
 __all__ = ["IntervalJoinOperator"]
 
@@ -96,6 +98,21 @@ class IntervalJoinOperator(JoinBase):
     def keeps(self, side: int) -> bool:
         """Return whether rows of a side without a partner are emitted."""
         return self.type in (("left", "full", "anti") if side == LEFT else ("right", "full"))
+
+    @override
+    def drops_alone(self, side: int) -> bool:
+        """True for the sides that are only emitted with a partner."""
+        return not self.keeps(side)
+
+    @override
+    def is_done_alone(self, side: int, times_us: Int64s, time: EpochTime) -> Bools:
+        """True for rows of which the watermark has passed all partners."""
+        return time.has_passed(self.expiry_us(side, times_us))
+
+    def expiry_us(self, side: int, times_us: Int64s) -> Int64s:
+        """Return the greatest event time that a partner of each row of a side may have, (n,)."""
+        lower_us, upper_us = self.bounds_us
+        return moved_us(times_us, upper_us if side == LEFT else -lower_us)
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
@@ -194,7 +211,7 @@ class _Run:
         last_us = column_of(table, TIME_COLUMN)[-1].as_py()
         done, carried = [], []
         for side, rows, partners in ((LEFT, left, pairs.left), (RIGHT, right, pairs.right)):
-            waits = (rows.codes == len(keys) - 1) & (self._expiry_us(side, rows.times_us) > last_us)
+            waits = (rows.codes == len(keys) - 1) & (self._operator.expiry_us(side, rows.times_us) > last_us)
             end = len(waits) - int(waits.sum())  # those that wait are the last ones
             carried.append(rows.carried(end, partners))
             done.append((rows.before(end), partners[:end]))
@@ -280,21 +297,15 @@ class _Run:
                 yield self._output(rows, alone, None, None) if side == LEFT else self._output(None, None, rows, alone)
         self._stored[side].write(groups, keys, rows, matched, ~is_over)
 
-    def _expiry_us(self, side: int, times_us: Int64s) -> Int64s:
-        """Return the greatest event time that a partner of each row may have, (n,)."""
-        lower_us, upper_us = self._operator.bounds_us
-        return moved_us(times_us, upper_us if side == LEFT else -lower_us)
-
     def _is_over(self, side: int, times_us: Int64s) -> Bools:
-        """Return (n,) True for rows of which the watermark has passed all partners."""
-        return self._time.has_passed(self._expiry_us(side, times_us))
+        return self._operator.is_done_alone(side, times_us, self._time)
 
     def _schedule(self, groups: npt.NDArray[np.uint16], keys: pa.Array, left: SideRows, right: SideRows) -> None:
         """Write when the new rows that are kept are to be forgotten."""
         times_us, codes = [], []
         for side, rows in ((LEFT, left), (RIGHT, right)):
             kept = np.flatnonzero(rows.is_new & ~self._is_over(side, rows.times_us))
-            times_us.append(self._expiry_us(side, rows.times_us[kept]))
+            times_us.append(self._operator.expiry_us(side, rows.times_us[kept]))
             codes.append(rows.codes[kept])
         every = np.unique(np.stack([np.concatenate(codes), np.concatenate(times_us)]), axis=1)
         entries = joined(encoded_times(every[1]), keys.take(pa.array(every[0])))

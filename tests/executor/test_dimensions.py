@@ -68,7 +68,7 @@ class Attempts:
 
 def run(monkeypatch: pytest.MonkeyPatch, changes: Sequence[str | None], *errors: Exception | None) -> Any:
     attempts, task = Attempts(*errors), cast("Any", None)
-    monkeypatch.setattr(spark_executor, "_EpochRun", attempts)
+    monkeypatch.setattr(spark_executor, "EpochRun", attempts)
     result = SparkExecutor(session_of(), Dimensions({"c": Table(*changes)})).run_epoch(task, None)
     return result.dimensions, attempts.versions
 

@@ -6,8 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.errors import RetryableError
-from mixedmode.executor import map_stages
-from mixedmode.executor import spark as stages
+from mixedmode.executor import epoch_run, map_stages
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.tasks.reports import SubtaskReport
 from tests.faults.jobs import TWO_STEPS, FaultJob
@@ -32,7 +31,7 @@ class Losing:
 
 @pytest.fixture
 def job(scratch_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FaultJob:
-    for module in (stages, map_stages):
+    for module in (epoch_run, map_stages):
         monkeypatch.setattr(module, "may_compute_twice", lambda _: True)
     job = FaultJob(tmp_path / "a folder", TWO_STEPS)
     job.add("history", 1_000)
@@ -44,7 +43,7 @@ def test_rows_that_were_computed_twice_have_the_stages_run_again(
     spark: SparkSession, job: FaultJob, monkeypatch: pytest.MonkeyPatch, losses: int
 ) -> None:
     losing = Losing(losses)
-    monkeypatch.setattr(stages, "rows_of", losing)
+    monkeypatch.setattr(epoch_run, "rows_of", losing)
     run(job.job, spark)
     assert losing.calls == losses + 1
     assert len(manifests(job.checkpoints)) == 1
@@ -55,7 +54,7 @@ def test_rows_that_are_lost_every_time_are_an_error_that_a_start_repeats(
     spark: SparkSession, job: FaultJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     losing = Losing(99)
-    monkeypatch.setattr(stages, "rows_of", losing)
+    monkeypatch.setattr(epoch_run, "rows_of", losing)
     with pytest.raises(RetryableError, match="rows that one step of the epoch gave to the next were computed twice"):
         run(job.job, spark)
     assert losing.calls == 4

@@ -177,7 +177,7 @@ def test_one_task_combines_the_rows_of_all_cores(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
-    monkeypatch.setattr("mixedmode.executor.spark.cores", lambda _session: 4)
+    monkeypatch.setattr("mixedmode.executor.epoch_run.cores", lambda _session: 4)
     (tmp_path / "in").mkdir()
     rows = pa.table({"k": range(3_000), "v": [k % 7 / 2 for k in range(3_000)]})
     for number in range(4):
