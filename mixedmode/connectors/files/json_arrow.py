@@ -11,10 +11,12 @@ Invariants (tests/sources/test_lines_on_arrow.py):
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from mixedmode.connectors.files.file_blocks import is_utf8
@@ -43,7 +45,7 @@ def read_block(block: bytes, fields: Sequence[pa.Field]) -> pa.RecordBatch:
         if not block:
             return _no_rows(fields)
         ends = ends_of_closed_lines(block)
-    if ends is None or b"\0" in block or not is_utf8(block) or _has_no_number(block):
+    if ends is None or b"\0" in block or not is_utf8(block):
         msg = "lines that are not one object each"
         raise DoubtfulTextError(msg)
     _check_limits(block, ends)
@@ -57,13 +59,34 @@ def read_block(block: bytes, fields: Sequence[pa.Field]) -> pa.RecordBatch:
 
 
 def _parsed(block: bytes, fields: Sequence[pa.Field]) -> pa.Table:
-    schema = pa.schema([pa.field(field.name, pa.string() if is_time(field.type) else field.type) for field in fields])
-    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    read = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    """Return the columns of a block. Raise DoubtfulTextError for what is not JSON, though pyarrow may take it.
+
+    Without fields that nobody declared, a number that is none can only be in a column of doubles. Else the text is
+    searched, which takes a while.
+    """
     try:
-        return pj.read_json(pa.BufferReader(block), parse_options=parse, read_options=read).select(schema.names)
+        found = _read(block, fields, unexpected="error")
+    except pa.ArrowException:
+        found = None
+    if (found is None or not _is_finite(found)) and _has_no_number(block):
+        msg = "a number that is not JSON"
+        raise DoubtfulTextError(msg)
+    try:
+        return _read(block, fields, unexpected="ignore") if found is None else found
     except pa.ArrowException as error:
         raise DoubtfulTextError(str(error)) from error
+
+
+def _read(block: bytes, fields: Sequence[pa.Field], *, unexpected: Literal["error", "ignore"]) -> pa.Table:
+    schema = pa.schema([pa.field(field.name, pa.string() if is_time(field.type) else field.type) for field in fields])
+    parse = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior=unexpected)
+    read = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
+    return pj.read_json(pa.BufferReader(block), parse_options=parse, read_options=read).select(schema.names)
+
+
+def _is_finite(found: pa.Table) -> bool:
+    doubles = [column for column in found.columns if pa.types.is_floating(column.type)]
+    return all(pc.all(pc.is_finite(column)).as_py() is not False for column in doubles)
 
 
 def _converted(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
