@@ -16,7 +16,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mixedmode.crash_points import CrashPoint
-from mixedmode.driver.events import Event, Flipped
+from mixedmode.driver.events import EpochStarted, Event, Flipped
 from mixedmode.driver.run import Until
 from mixedmode.job import Job
 from tests.connectors.rigs import Rig, records
@@ -97,25 +97,26 @@ def die(one: Rig, spark: SparkSession, point: CrashPoint, epoch: int) -> None:
 def it_goes_live_although_more_arrives_all_the_time(new_rig: NewRig, spark: SparkSession, folder: Path) -> None:
     one = new_rig(folder / "job")
     one.put(records(0, 2_000))
-    is_live, first_is_in = threading.Event(), threading.Event()
+    first_is_in, recording = threading.Event(), Arriving()
 
     def keep_putting() -> None:
-        piece = 1
-        while piece < 400:
+        one.put(records(1))
+        first_is_in.set()
+        recording.has_begun.wait()
+        for piece in range(2, 400):
             one.put(records(piece))
-            first_is_in.set()
-            piece += 1
-            if is_live.wait(0.3):  # many more files would take long to read
+            recording.more_is_in.set()
+            if recording.is_live.wait(0.3):  # many more files would take long to read
                 break
 
-    recording = LiveEvent(is_live)
     producer = threading.Thread(target=keep_putting)
     producer.start()
     assert first_is_in.wait(60)
     try:
         run(Job.from_yaml(one.job_file()), spark, until=Until.IDLE, clock=ManualClock(), observer=recording)
     finally:
-        is_live.set()
+        recording.has_begun.set()
+        recording.is_live.set()
         producer.join()
     assert [flip.after_epoch for flip in recording.flips] == [0], "the backlog is what was there at the start"
     assert len(recording.committed) > 1, "more came before the job was live"
@@ -123,17 +124,20 @@ def it_goes_live_although_more_arrives_all_the_time(new_rig: NewRig, spark: Spar
     check_answer(one)
 
 
-class LiveEvent(Recording):
-    """A recording that says when the job is live."""
+class Arriving(Recording):
+    """A recording that lets more arrive while the first epoch runs, and says when the job is live."""
 
-    def __init__(self, is_live: threading.Event) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._is_live = is_live
+        self.has_begun, self.more_is_in, self.is_live = threading.Event(), threading.Event(), threading.Event()
 
     def tell(self, event: Event) -> None:
         super().tell(event)
+        if isinstance(event, EpochStarted) and not self.has_begun.is_set():
+            self.has_begun.set()
+            assert self.more_is_in.wait(60)
         if isinstance(event, Flipped):
-            self._is_live.set()
+            self.is_live.set()
 
 
 def hand_over_again(one: Rig, epoch: int) -> None:
