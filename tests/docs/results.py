@@ -19,6 +19,7 @@ KEPT = (
     "sizes.json",
     "flights.json",
     "workloads.json",
+    "nexmark.json",
     "joins.json",
     "tables.json",
     "scaling.json",
