@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
-import pyarrow as pa
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
@@ -68,7 +69,7 @@ from mixedmode.tasks.exchange import BLOCK_DDL, MapSide
 from mixedmode.tasks.inner_reads import InnerRead
 from mixedmode.tasks.machine_side import combines_on_machine
 from mixedmode.tasks.measuring import MeasureTask
-from mixedmode.tasks.partner_keys import KeysOfSide, keys_in
+from mixedmode.tasks.partner_keys import KeysOfSide, hashes_in
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.rows import RowsTask
 from mixedmode.tasks.single_stage import SingleStage, is_single_stage
@@ -185,7 +186,7 @@ class EpochRun:
         sizes: see side_to_thin.
         """
         side = side_to_thin(task, stage, sizes)
-        found = None if side is None else partners(task, stage, side, self.keys_of(task, stage, 1 - side, rows))
+        found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows))
         fold = map_side(task, stage, found)
         files = given.files(stage.operator_id)
         frame = self.rows_for(stage.operator_id, given, rows)
@@ -199,14 +200,16 @@ class EpochRun:
             parts.append(self._blocks_of_files(fold, files))
         return reduce(DataFrame.union, parts)
 
-    def keys_of(self, task: EpochTask, stage: KeyedStage, side: int, rows: Mapping[str, DataFrame]) -> pa.Array | None:
-        """Return the keys of a side of a join, all of whose rows are those of stages; None without rows."""
+    def hashes_of(
+        self, task: EpochTask, stage: KeyedStage, side: int, rows: Mapping[str, DataFrame]
+    ) -> npt.NDArray[np.uint64]:
+        """Return hashes of the keys of a side of a join, all of whose rows are those of stages."""
         reader, find = stage.operator_id, KeysOfSide(map_side(task, stage), side)
         of_side = {root: rows[root] for root in stage.sides[side].roots}
         frame, blocks = self.rows_of_stages(reader, of_side), self.read_in_arrow(reader, find, of_side, BLOCK_DDL)
         blocks += [] if frame is None else [frame.mapInArrow(find, BLOCK_DDL)]
         with described(self.session, self.task.description(f"{reader}, keys of the smaller side")):
-            return keys_in((row.kind, row.block) for row in reduce(DataFrame.union, blocks).collect())
+            return hashes_in((row.kind, row.block) for row in reduce(DataFrame.union, blocks).collect())
 
     def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> DataFrame:
         tasks = deal_out(files, cores(self.session))

@@ -27,7 +27,7 @@ from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
 from mixedmode.tasks.machine_side import InTurn, MachineSide, combines_on_machine
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.numbers import TaskNumbers
-from mixedmode.tasks.partner_keys import KeysOfSide, keys_in
+from mixedmode.tasks.partner_keys import KeysOfSide, hashes_in
 from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.subtask import SubtaskTask
@@ -118,7 +118,7 @@ def _partners(task: EpochTask, stage: KeyedStage, made: Mapping[str, Sequence[pa
     tables = [_stage_columns(table, stage, task.plan, number) for table in made.get(stage.reads.relations[number], ())]
     blocks = [batch for table in tables for batch in find(iter(table.to_batches()))]
     found = [row for batch in blocks for row in batch.select(["kind", "block"]).to_pylist()]
-    return partners(task, stage, side, keys_in((row["kind"], row["block"]) for row in found))
+    return partners(task, stage, side, hashes_in((row["kind"], row["block"]) for row in found))
 
 
 def _measured(task: MeasureTask, tables: Iterable[pa.Table]) -> list[SubtaskReport]:

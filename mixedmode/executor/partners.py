@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
+import numpy as np
+import numpy.typing as npt
 
 from mixedmode.executor.protocol import EpochTask
 from mixedmode.operators.join import LEFT, RIGHT, JoinBase
@@ -11,7 +12,7 @@ from mixedmode.tasks.partners import Partners
 
 __all__ = ["files_rows", "partners", "side_to_thin"]
 
-#: the most rows of a side whose keys are collected: the keys travel with every task
+#: the most rows of a side whose keys are collected: hashes of them travel with every task
 FEW_ROWS = 100_000
 #: the least rows of the other side that make it worth an action of its own, as a number and as times those of the first
 MANY_ROWS, MANY_TIMES = 1_000_000, 10
@@ -45,8 +46,6 @@ def side_to_thin(task: EpochTask, stage: KeyedStage, rows: Mapping[str, int]) ->
     return None
 
 
-def partners(task: EpochTask, stage: KeyedStage, side: int, keys: pa.Array | None) -> Partners | None:
-    """Return what map tasks need to leave rows of a side out.  keys: of the other side, see keys_in; None: no rows."""
-    if keys is None:
-        return None
-    return Partners(side, keys, task.timing_of(stage).epoch_time(task.seen, delay_us=stage.delay_us))
+def partners(task: EpochTask, stage: KeyedStage, side: int, hashes: npt.NDArray[np.uint64]) -> Partners:
+    """Return what map tasks need to leave rows of a side out.  hashes: of the keys of the other side."""
+    return Partners(side, hashes, task.timing_of(stage).epoch_time(task.seen, delay_us=stage.delay_us))

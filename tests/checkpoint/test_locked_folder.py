@@ -1,4 +1,4 @@
-"""What a killed process leaves in the temporary folder is removed by the next one, and nothing of a living process."""
+"""A process deletes the temporary folders of killed processes, and none of a living one."""
 
 import os
 import signal

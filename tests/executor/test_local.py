@@ -11,17 +11,16 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.graph import MAIN
 from mixedmode.errors import InvalidJobError
 from mixedmode.executor.local import LocalExecutor
-from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
+from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.sinks.files import SinkTask
 from mixedmode.tasks.timing import Timing
-from mixedmode.testing.local_plan import local_plan
 from mixedmode.time import WatermarkState
+from tests.executor.epochs import first_epoch
 
 ROWS = [pa.table({"k": ["a", "b", "a"], "v": [1, 2, 3]}), pa.table({"k": ["c", "b"], "v": [4, 5]})]
 TIMING = Timing(WatermarkState.initial({}, 0), {}, 0, None, {"t"}, None, True, None, fires_all=False)
@@ -33,16 +32,7 @@ def task(base: Path, **call: str) -> EpochTask:
     job = Job("sums", sources={"t": source}, mode="mixed", checkpoint_dir=base / "checkpoints")
     job = job.key_by("k").aggregate(call or {"s": "sum(v)"}).key_by("s").aggregate(n="count(*)")
     job = job.write(Sink.parquet(base / "out"))
-    settings = StageSettings(
-        parallelism=2,
-        max_parallelism=4,
-        sort_memory_bytes=2**20,
-        checkpoint_url=str(base / "checkpoints"),
-        generation=Generation(1),
-        sinks={MAIN: SinkTask(str(base / "out"), "parquet")},
-    )
-    plan = local_plan(job.spec, job.where)
-    return EpochTask.after(None, plan, settings, Epoch(0), "sorted", TIMING)
+    return first_epoch(job, base, TIMING, output=MAIN)
 
 
 def counts(result: EpochResult) -> dict[str, Any]:

@@ -2,32 +2,35 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
-from mixedmode.checkpoint.types import Epoch, Generation, OperatorState
+from mixedmode.checkpoint.types import OperatorState
 from mixedmode.errors import InvalidJobError
-from mixedmode.executor import partners
+from mixedmode.executor import epoch_run, partners
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.partners import FEW_ROWS, MANY_ROWS, MANY_TIMES, side_to_thin
-from mixedmode.executor.protocol import EpochTask, StageSettings
+from mixedmode.executor.protocol import EpochTask
 from mixedmode.job import Job, Sink, Source
 from mixedmode.keys import KeySchema
+from mixedmode.keys.hash import xxhash64
 from mixedmode.operators.interface import KEY_COLUMN, SIDE_COLUMN, TIME_COLUMN
 from mixedmode.operators.join import LEFT, RIGHT, IntervalJoinOperator
 from mixedmode.operators.join.layout import JoinLayout, JoinType
-from mixedmode.sinks.files import SinkTask
 from mixedmode.tasks.blocks import blocks_of
 from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import encode_failure
-from mixedmode.tasks.partner_keys import keys_in
+from mixedmode.tasks.partner_keys import hashes_in
 from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.timing import Timing
-from mixedmode.testing.local_plan import local_plan
 from mixedmode.time import MAX_TIME_US, EpochTime, Strategy, WatermarkState
+from tests.executor.epochs import first_epoch
+from tests.harness import output_rows, run, write_parquet
 
 KINDS: tuple[JoinType, ...] = ("inner", "left", "right", "full", "semi", "anti")
 LAYOUT = JoinLayout(KeySchema((pa.field("k", pa.int64()),)), ((), ()), ())
@@ -73,7 +76,8 @@ def test_what_is_left_out_has_no_partner_and_is_neither_emitted_nor_kept(
         assert kind in ("full", "anti") or (kind, side) in {("left", LEFT), ("right", RIGHT)}
         return
     keys = {key for other, _, key in rows if other != side}
-    found = Partners(side, pa.array(sorted(keys), pa.large_binary()), time).with_partners(operator, table_of(rows))
+    hashes = xxhash64(pa.array(sorted(keys), pa.large_binary()))
+    found = Partners(side, hashes, time).with_partners(operator, table_of(rows))
     reach_us = 3 if side == LEFT else 2  # how much later than the row its last partner may be
     expected = [
         row
@@ -84,18 +88,16 @@ def test_what_is_left_out_has_no_partner_and_is_neither_emitted_nor_kept(
     assert list(zip(*columns, strict=True)) == expected
 
 
-def test_keys_of_several_tasks_are_each_there_once_and_an_error_is_raised() -> None:
+def test_hashes_of_several_tasks_are_each_there_once_and_an_error_is_raised() -> None:
     blocks = [
         (BlockKind.ROWS, bytes(block))
-        for part in (["a", "b"], ["b"])
-        for block in blocks_of(pa.table({KEY_COLUMN: pa.array([key.encode() for key in part], pa.large_binary())}))
+        for part in ([7, 2**64 - 1], [7])
+        for block in blocks_of(pa.table({KEY_COLUMN: pa.array(part, pa.uint64())}))
     ]
-    found = keys_in(blocks)
-    assert found is not None
-    assert found.to_pylist() == [b"a", b"b"]
-    assert keys_in([]) is None
+    assert hashes_in(blocks).tolist() == [7, 2**64 - 1]
+    assert hashes_in([]).tolist() == []
     with pytest.raises(InvalidJobError, match="a wrong time"):
-        keys_in([*blocks, (BlockKind.FAILURE, encode_failure(InvalidJobError("a wrong time")))])
+        hashes_in([*blocks, (BlockKind.FAILURE, encode_failure(InvalidJobError("a wrong time")))])
 
 
 STRATEGY = Strategy(0, None, None)
@@ -120,15 +122,7 @@ def highest_values(base: Path, kind: JoinType = "inner") -> EpochTask:
     select = ["left.v", "left.at"]
     pairs = every.interval_join(highest, on="v", within=("0s", "1s"), type=kind, select=select, name="pairs")
     job = job.output("pairs", pairs, Sink.parquet(base / "out"))
-    settings = StageSettings(
-        parallelism=2,
-        max_parallelism=4,
-        sort_memory_bytes=2**20,
-        checkpoint_url=str(base / "checkpoints"),
-        generation=Generation(1),
-        sinks={"pairs": SinkTask(str(base / "out"), "parquet")},
-    )
-    return EpochTask.after(None, local_plan(job.spec, job.where), settings, Epoch(0), "sorted", BACKLOG)
+    return first_epoch(job, base, BACKLOG, output="pairs")
 
 
 def test_a_large_side_is_thinned_if_all_rows_of_the_small_one_are_there(tmp_path: Path) -> None:
@@ -164,3 +158,35 @@ def test_tasks_leave_out_what_the_watermark_has_passed_and_the_rows_are_the_same
     assert thinned.progress.left_out == {"pairs": 9 * 8}, "all but the greatest values of seconds that have passed"
     assert replace(thinned.progress, left_out={}) == whole.progress
     assert (thinned.rows_out, thinned.pairs, thinned.joins) == (whole.rows_out, whole.pairs, whole.joins)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "sql", ["SELECT v, window_time FROM highest", "SELECT initcap(v) AS v, window_time FROM highest"]
+)
+def test_on_spark_the_rows_are_the_same_whether_the_small_side_is_in_arrow_or_not(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sql: str
+) -> None:
+    records = RECORDS.set_column(0, "v", RECORDS.column("v").cast(pa.string()))
+    found, sides = [], list[int | None]()
+
+    def decided(*given: Any) -> int | None:
+        sides.append(side_to_thin(*given))
+        return sides[-1]
+
+    monkeypatch.setattr(epoch_run, "side_to_thin", decided)
+    for least in (MANY_ROWS, 0):
+        monkeypatch.setattr(partners, "MANY_ROWS", least)
+        monkeypatch.setattr(partners, "MANY_TIMES", least)
+        base = tmp_path / str(least)
+        write_parquet(base / "in", "a.parquet", records)
+        source = Source.parquet(base / "in", schema="v string, at timestamp", event_time="at")
+        job = Job("highest", sources={"t": source}, mode="mixed", parallelism=2, checkpoint_dir=base / "checkpoints")
+        every = job.source("t")
+        highest = every.window(name="highest", tumbling="1s").aggregate(v="max(v)").sql(sql, name="few")
+        pairs = every.interval_join(highest, on="v", within=("0s", "1s"), select=["left.v", "left.at"], name="pairs")
+        run(job.output("pairs", pairs, Sink.parquet(base / "pairs")), spark)
+        found.append(sorted(output_rows(base / "pairs"), key=repr))
+    assert sides == [None, None, None, LEFT]
+    assert found[0] == found[1]
+    assert [row["v"] for row in found[0]] == ["9"] * 9, "the last second is open"
