@@ -9,14 +9,15 @@ Each source is judged by itself. Of one with a history and a live side, tasks ma
 with values that only Spark computes runs again on rows that Spark reads of its files (LeftToSparkError).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_queries import read_queries_of
 from mixedmode.analysis.file_parts import FilePart
 from mixedmode.analysis.relations import Relation
 from mixedmode.config.drift import Drift
@@ -24,7 +25,7 @@ from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.text_slices import lines_format, only_spark_parses
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN
-from mixedmode.plan.dimensions import joins_sources
+from mixedmode.plan.dimensions import dimensions_of
 from mixedmode.plan.job_plan import PROGRESS, DirectRead, JobPlan, ReadColumn
 from mixedmode.spark.frames import arrow_fields
 from mixedmode.tasks.stage_columns import (
@@ -63,9 +64,8 @@ class StageInputs:
 
 def with_direct_reads(plan: JobPlan, inputs: StageInputs) -> JobPlan:
     """Return the plan with what its tasks read and compute themselves, and why Spark reads the other sources."""
-    why = _why_none(plan)
-    if why is not None:
-        return replace(plan, by_spark=dict.fromkeys(plan.sources_read, why))
+    if plan.maps:
+        return replace(plan, by_spark=dict.fromkeys(plan.sources_read, "a map step reads the source"))
     by_spark = {name: why for name in plan.sources_read if (why := _only_spark_reads(name, inputs)) is not None}
     parts = {name: part for name, part in inputs.parts.items() if name in plan.sources_read and name not in by_spark}
     direct: dict[str, tuple[DirectRead, ...]] = {}
@@ -79,19 +79,13 @@ def with_direct_reads(plan: JobPlan, inputs: StageInputs) -> JobPlan:
     return replace(plan, direct=direct if any(direct.values()) else {}, by_spark=by_spark)
 
 
-def _why_none(plan: JobPlan) -> str | None:
-    """Return what comes between the sources of a job and its stages and results, so that Spark reads them all."""
-    if plan.maps:
-        return "a map step reads the source"
-    return "sql joins a dimension" if joins_sources(plan) else None
-
-
 def _reads_of(plan: JobPlan, name: str, part: FilePart, inputs: StageInputs) -> dict[str, tuple[DirectRead, ...]]:
     """Return what tasks read of a source, for each entry. Raise OnlySparkError if only Spark can do any of it."""
     made = {entry: _made(plan, entry, name, inputs) for entry in plan.entries}
     if plan.measures_first:
         made[PROGRESS] = [(only_progress(plan, plan.sources_read.index(name), inputs.sources[name]), ())]
-    return {entry: (_direct_read(name, part, frames),) if frames else () for entry, frames in made.items()}
+    dimensions = dimensions_of(plan)
+    return {entry: (_direct_read(name, part, frames, dimensions),) if frames else () for entry, frames in made.items()}
 
 
 def _only_spark_reads(name: str, inputs: StageInputs) -> str | None:
@@ -129,12 +123,14 @@ def _made(plan: JobPlan, entry: str, name: str, inputs: StageInputs) -> list[_Ma
     return made
 
 
-def _direct_read(name: str, part: FilePart, made: Sequence[_Made]) -> DirectRead:
+def _direct_read(name: str, part: FilePart, made: Sequence[_Made], dimensions: Collection[str]) -> DirectRead:
     """Return what tasks read of a source."""
     queries = tuple(
         query
         for frame, others in made
-        for query in read_queries_of(frame, until=part.frame, others=(*part.others, *others), may_leave=True)
+        for query in read_queries_of(
+            frame, until=part.frame, others=(*part.others, *others), dimensions=dimensions, may_leave=True
+        )
     )
     drift = replace(part.spec.drift or Drift(), declared=tuple(part.frame.columns))
     lines = lines_format(part.spec)

@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_queries import read_queries_of
 from mixedmode.analysis.direct_reads import StageInputs, reader_columns
 from mixedmode.expressions import Column, Query
 from mixedmode.operators.interface import WEIGHT_COLUMN

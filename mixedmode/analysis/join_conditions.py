@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BooleanType
 
 from mixedmode.analysis.catalyst import read_frame
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_query_of
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_queries import read_query_of
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config.calls import named
 from mixedmode.errors import InvalidJobError

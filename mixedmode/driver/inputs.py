@@ -14,6 +14,7 @@ from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sour
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.input_frames import input_frame, planned_files, prune_in_streams
 from mixedmode.executor.protocol import StageSettings
+from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
@@ -153,6 +154,8 @@ class Inputs:
 
     def _readings_of_rows(self) -> Sequence[str]:
         names = self._plan.sources_read
+        if joins_sources(self._plan):
+            return [*names, *names]
         if len(names) == 1 and self._plan.has_one_entry:
             ((read,),) = self._plan.direct.values()
             return names * (len(read.queries) + (self._plan.source_rows is not None))

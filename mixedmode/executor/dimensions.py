@@ -3,24 +3,37 @@
 An epoch has several Spark actions, and Spark may compute a part of one of them again. All of it has to see one version,
 or rows of one epoch would contradict each other. A table of Delta Lake or Iceberg can be read at a version. Files
 cannot: they are the version as long as none of them has changed, which is checked before the attempt counts.
+
+Tasks that compute sql on Arrow get the rows of a small dimension with their queries. Spark reads a version once for it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.errors import RetryableError
+from mixedmode.config.calls import quoted
+from mixedmode.errors import LeftToSparkError, RetryableError
+from mixedmode.expressions import Query, Table, TableRows, evaluate
 from mixedmode.sources.versions import HasVersions, TableVersion
 
 __all__ = ["Dimensions", "VersionsRead", "unstable"]
 
+#: the most rows, and bytes of what is used of them, that tasks get with their queries; Spark joins larger dimensions
+ROWS_MAX = 500_000
+BYTES_MAX = 32 * 2**20
+
+#: {table of a query: (version of the dimension, what the query makes of it)}
+_Made = dict[Table, tuple[TableVersion, TableRows]]
+
 
 @dataclass(frozen=True, slots=True)
 class VersionsRead:
-    """The versions that one attempt reads, by the name of the dimension."""
+    """The versions that one attempt reads, by the name of the dimension.  made: rows of this and of older versions."""
 
     versions: Mapping[str, TableVersion] = field(default_factory=dict)
+    made: _Made = field(default_factory=dict)
 
     @property
     def frames(self) -> dict[str, DataFrame]:
@@ -37,6 +50,39 @@ class VersionsRead:
         found = {name: version.changed() for name, version in self.versions.items()}
         return {name: what for name, what in found.items() if what is not None}
 
+    def with_rows(self, query: Query) -> Query:
+        """Return a query with the rows of the dimensions that it joins.
+
+        Raise LeftToSparkError if one is too large for tasks, or if two rows of it have equal keys.
+        """
+        return replace(query, tables=tuple(self._with_rows(table) for table in query.tables))
+
+    def _with_rows(self, table: Table) -> Table:
+        version = self.versions[table.name]
+        known, rows = self.made.get(table, (None, None))
+        if known is not version or rows is None:
+            rows = _rows_of(version, table)
+            self.made[table] = (version, rows)
+        return replace(table, rows=rows)
+
+
+def _rows_of(version: TableVersion, table: Table) -> TableRows:
+    """Read a version of a dimension, and compute the keys and the columns of a table of it."""
+    columns = list(table.query.reads)
+    used = version.frame.select(*(quoted(column.name) for column in columns)).limit(ROWS_MAX + 1).toArrow()
+    fields = [pa.field(column.name, column.data_type) for column in columns]
+    batches = used.cast(pa.schema(fields)).to_batches()
+    made = list(evaluate([table.query], batches))
+    rows = pa.Table.from_batches(made) if made else _without_rows(table.query)
+    if used.num_rows > ROWS_MAX or rows.nbytes > BYTES_MAX:
+        msg = f"the dimension {table.name} is larger than what tasks get with their queries"
+        raise LeftToSparkError(msg)
+    return TableRows.of(rows, table.keys, is_set=table.is_set)
+
+
+def _without_rows(query: Query) -> pa.Table:
+    return pa.table({name: pa.nulls(0, query.nodes[number].data_type) for name, number in query.columns})
+
 
 class Dimensions:
     """The dimensions of a job. A version that is still the newest one is not looked at again."""
@@ -48,9 +94,9 @@ class Dimensions:
     def newest(self, session: SparkSession) -> VersionsRead:
         """Return the newest version of each dimension, to be read in a session."""
         before = {name: one for name, one in self._read.versions.items() if one.is_of(session)}
-        self._read = VersionsRead(
-            {name: table.newest(session, before.get(name)) for name, table in self._tables.items()}
-        )
+        newest = {name: table.newest(session, before.get(name)) for name, table in self._tables.items()}
+        made = {table: found for table, found in self._read.made.items() if newest[table.name] is found[0]}
+        self._read = VersionsRead(newest, made)
         return self._read
 
 

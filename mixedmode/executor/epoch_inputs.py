@@ -1,7 +1,7 @@
 """The input of an epoch on Spark: rows or files, for each reader of sources."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -9,9 +9,10 @@ from typing_extensions import override
 
 from mixedmode.connectors.files.parquet_files import file_bytes, path_of_url
 from mixedmode.connectors.files.source import FileSource
+from mixedmode.executor.dimensions import VersionsRead
 from mixedmode.executor.input_frames import entry_rows, joined_rows, rows_of_progress, rows_read
 from mixedmode.executor.protocol import EpochTask
-from mixedmode.plan.job_plan import PROGRESS, JobPlan
+from mixedmode.plan.job_plan import PROGRESS, DirectRead, JobPlan
 from mixedmode.sources.sides import sides_of, united
 from mixedmode.sources.source import OpenSource
 from mixedmode.tasks.direct import FilesRead
@@ -43,10 +44,11 @@ class EpochInput(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OfFiles(EpochInput):
-    """The files of all sources, {source: (path, bytes) of each}."""
+    """The files of all sources, {source: (path, bytes) of each}.  read: versions of the dimensions that tasks join."""
 
     plan: JobPlan
     by_source: Mapping[str, Sequence[tuple[str, int]]]
+    read: VersionsRead
 
     @override
     def rows(self, entry: str) -> DataFrame | None:
@@ -54,7 +56,10 @@ class OfFiles(EpochInput):
 
     @override
     def files(self, entry: str) -> FilesRead:
-        return [(read, self.by_source[read.source]) for read in self.plan.direct.get(entry, ())]
+        return [(self._with_dimensions(read), self.by_source[read.source]) for read in self.plan.direct.get(entry, ())]
+
+    def _with_dimensions(self, read: DirectRead) -> DirectRead:
+        return replace(read, queries=tuple(self.read.with_rows(query) for query in read.queries))
 
 
 @dataclass(frozen=True, slots=True)

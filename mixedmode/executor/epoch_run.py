@@ -107,17 +107,21 @@ class EpochRun:
             if frame is None:
                 return self.run(OfEntry(None), hold)
             if plan.is_all_listed:
-                return self.run(OfFiles(plan, files_of(self.task)), hold)
+                return self.run(OfFiles(plan, files_of(self.task), self.read), hold)
             # Each action computes all rows of a micro-batch again. In batch mode, Spark prunes those of other entries.
             is_batch = self.task.settings.checkpoint_url is None
             if not plan.has_one_entry and not is_batch:
                 frame = hold(frame)
-            if joins_sources(plan):
-                return self.run(OfSources(self.session, plan, self.tables, frame), hold)
-            rows = OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame)
+            rows = self._rows_of_spark(frame)
             if not plan.listed:
                 return self.run(rows, hold)
-            return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(self.task))), hold)
+            return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(self.task), self.read)), hold)
+
+    def _rows_of_spark(self, frame: DataFrame) -> EpochInput:
+        plan = self.task.plan
+        if joins_sources(plan):
+            return OfSources(self.session, plan, self.tables, frame)
+        return OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame)
 
     def run(self, given: EpochInput, hold: Hold, list_states: tuple[ListState, ...] | None = None) -> EpochResult:
         """Run the keyed stages, and write the results that no stage writes."""

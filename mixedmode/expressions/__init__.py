@@ -3,8 +3,9 @@
 from mixedmode.expressions.comparisons import RAISE_ERROR
 from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_null_of_null, is_partial
 from mixedmode.expressions.pruning import Bounds, may_pass
+from mixedmode.expressions.table_rows import TableRows, is_key_type
 from mixedmode.expressions.texts import TEXT_PARTS
-from mixedmode.expressions.values import Call, Column, Literal, Node, Nodes, Query
+from mixedmode.expressions.values import Call, Column, Literal, Match, Node, Nodes, Query, Table, Taken
 
 __all__ = [
     "KINDS",
@@ -14,12 +15,17 @@ __all__ = [
     "Call",
     "Column",
     "Literal",
+    "Match",
     "Node",
     "Nodes",
     "Query",
+    "Table",
+    "TableRows",
+    "Taken",
     "can_raise",
     "evaluate",
     "is_exact",
+    "is_key_type",
     "is_null_of_null",
     "is_partial",
     "may_pass",

@@ -15,9 +15,21 @@ from mixedmode.expressions.arithmetic import ARITHMETIC
 from mixedmode.expressions.casts import CASTS
 from mixedmode.expressions.comparisons import COMPARISONS
 from mixedmode.expressions.kernels import Kernel, integers
+from mixedmode.expressions.table_rows import TableRows
 from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
-from mixedmode.expressions.values import Call, Column, Literal, Node, Query, Value
+from mixedmode.expressions.values import (
+    Call,
+    Column,
+    Literal,
+    Match,
+    Node,
+    Query,
+    Table,
+    Taken,
+    Value,
+    arguments_of,
+)
 
 __all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_null_of_null", "is_partial", "raising_nodes"]
 
@@ -59,7 +71,7 @@ def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Ite
 
 
 def _rows_of(query: Query, raising: Sequence[bool], batch: pa.RecordBatch) -> pa.RecordBatch:
-    rows = _Rows(query.nodes, raising, batch.num_rows, batch.column)
+    rows = _Rows(query, raising, batch.num_rows, batch.column)
     passing: Value | None = None  # of the filters since the last selection, none of which can raise
     for number in query.filters:
         if raising[number] and passing is not None:
@@ -75,21 +87,18 @@ def raising_nodes(nodes: Sequence[Node]) -> list[bool]:
     """Return for each node whether it, or an argument of it, may raise an error."""
     found: list[bool] = []
     for node in nodes:
-        if not isinstance(node, Call):
-            found.append(False)
-            continue
-        arguments = [nodes[number] for number in node.arguments]
-        found.append(can_raise(node, arguments) or any(found[number] for number in node.arguments))
+        arguments = arguments_of(node)
+        raises = isinstance(node, Call) and can_raise(node, [nodes[number] for number in arguments])
+        found.append(raises or any(found[number] for number in arguments))
     return found
 
 
 class _Rows:
     """Some rows of a batch, and the values that were computed for them."""
 
-    def __init__(
-        self, nodes: Sequence[Node], raising: Sequence[bool], length: int, read: Callable[[str], pa.Array]
-    ) -> None:
-        self._nodes = nodes
+    def __init__(self, query: Query, raising: Sequence[bool], length: int, read: Callable[[str], pa.Array]) -> None:
+        self._query = query
+        self._nodes = query.nodes
         self._raising = raising
         self._length = length
         self._read = read
@@ -101,7 +110,7 @@ class _Rows:
         length = pc.sum(mask).as_py() or 0
         if length == self._length:
             return self
-        selected = _Rows(self._nodes, self._raising, length, lambda name: self._read(name).filter(mask))
+        selected = _Rows(self._query, self._raising, length, lambda name: self._read(name).filter(mask))
         for number, value in self._values.items():
             selected._values[number] = value.filter(mask) if isinstance(value, pa.Array) else value
         return selected
@@ -121,6 +130,12 @@ class _Rows:
                     self._values[number] = node.scalar()
                 case Call():
                     self._values[number] = self._call(node)
+                case Match():
+                    keys = [self.column(key) for key in node.arguments]
+                    self._values[number] = _rows_in(self._query.tables[node.table]).matches(keys)
+                case Taken():
+                    found = self.column(*node.arguments)
+                    self._values[number] = _rows_in(self._query.tables[node.table]).columns[node.column].take(found)
         return self._values[number]
 
     def _call(self, call: Call) -> Value:
@@ -184,6 +199,11 @@ class _Rows:
 
     def _array(self, value: Value) -> pa.Array:
         return pa.repeat(value, self._length) if isinstance(value, pa.Scalar) else value
+
+
+def _rows_in(table: Table) -> TableRows:
+    assert table.rows is not None, f"the rows of {table.name} are read before the tasks run"
+    return table.rows
 
 
 def _is_null(node: Node) -> bool:

@@ -6,15 +6,23 @@ value that several columns use is one node, and is computed once, however deep t
     Example: SELECT a % 5 AS m FROM t WHERE a % 5 > b
     0 Column a   1 Literal 5   2 Call Remainder (0, 1)   3 Column b   4 Call GreaterThan (2, 3)
     filters (4,), columns (("m", 2),)
+
+A join with a table is a node, too: the number of the row of the table that has the keys, NULL if there is none.
+
+    Example: SELECT t.a, d.name FROM t JOIN d ON t.a = d.id
+    0 Column a   1 Match table 0 (0,)   2 Call IsNotNull (1,)   3 Taken table 0, column name (1,)
+    filters (2,), columns (("a", 0), ("name", 3)), tables (d: keys id, columns name)
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import pyarrow as pa
 
-__all__ = ["Call", "Column", "Literal", "Node", "Nodes", "Query", "Value"]
+from mixedmode.expressions.table_rows import TableRows
+
+__all__ = ["Call", "Column", "Literal", "Match", "Node", "Nodes", "Query", "Table", "Taken", "Value", "arguments_of"]
 
 #: a column of values, or one value for all rows
 Value = pa.Array | pa.Scalar
@@ -56,16 +64,55 @@ class Call:
     text: str = ""
 
 
-Node = Column | Literal | Call
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The number of the row of a table whose keys are `arguments`; NULL if there is none, or if an argument is NULL."""
+
+    table: int
+    arguments: tuple[int, ...]
+    data_type: pa.DataType = field(default_factory=pa.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The value of a column of a table in the row of a Match; NULL where it is."""
+
+    table: int
+    column: str
+    arguments: tuple[int]
+    data_type: pa.DataType
+
+
+Node = Column | Literal | Call | Match | Taken
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that a query joins, by its name.
+
+    `query`: makes its keys and columns of its rows; the first `keys` columns are the keys. `is_set`: it only matters
+    whether there is a match, so keys may be equal. `rows`: what the query has made of one version of the table; None in
+    a plan.
+    """
+
+    name: str
+    query: "Query"
+    keys: int
+    is_set: bool = False
+    rows: TableRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The rows that pass all `filters`, in their order, with `columns`: (name, number of the node)."""
+    """The rows that pass all `filters`, in their order, with `columns`: (name, number of the node).
+
+    `tables`: what it joins, by the numbers in Match and Taken.
+    """
 
     nodes: tuple[Node, ...]
     filters: tuple[int, ...]
     columns: tuple[tuple[str, int], ...]
+    tables: tuple[Table, ...] = ()
 
     @property
     def reads(self) -> Iterator[Column]:
@@ -73,9 +120,14 @@ class Query:
         needed = {*self.filters, *(number for _, number in self.columns)}
         for number in range(len(self.nodes) - 1, -1, -1):  # arguments have lower numbers than calls
             node = self.nodes[number]
-            if number in needed and isinstance(node, Call):
-                needed.update(node.arguments)
+            if number in needed:
+                needed.update(arguments_of(node))
         yield from (node for number, node in enumerate(self.nodes) if number in needed and isinstance(node, Column))
+
+
+def arguments_of(node: Node) -> tuple[int, ...]:
+    """Return the numbers of the arguments of a node."""
+    return () if isinstance(node, Column | Literal) else node.arguments
 
 
 class Nodes:
@@ -93,9 +145,9 @@ class Nodes:
             self._nodes.append(node)
         return self._numbers[key]
 
-    def query(self, filters: Sequence[int], columns: Sequence[tuple[str, int]]) -> Query:
+    def query(self, filters: Sequence[int], columns: Sequence[tuple[str, int]], tables: Sequence[Table] = ()) -> Query:
         """Return a query of these nodes."""
-        return Query(tuple(self._nodes), tuple(filters), tuple(columns))
+        return Query(tuple(self._nodes), tuple(filters), tuple(columns), tuple(tables))
 
     def __getitem__(self, number: int) -> Node:
         """Return a node by its number."""

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of, read_query_of
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_queries import read_queries_of, read_query_of
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import KINDS, Call, Query, evaluate
 

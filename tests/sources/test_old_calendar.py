@@ -9,7 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of, read_query_of
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_queries import read_queries_of, read_query_of
 from mixedmode.config.drift import Drift
 from mixedmode.connectors.files.drift import parquet_rows
 from mixedmode.connectors.files.parquet_files import read_files

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_queries import read_queries_of
 from mixedmode.analysis.job import analyse
 from mixedmode.expressions import Column, Query
 from mixedmode.job import Job, Sink, Source

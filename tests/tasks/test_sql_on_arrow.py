@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst_queries import OnlySparkError
+from mixedmode.analysis.catalyst_expressions import OnlySparkError
 from mixedmode.analysis.job import analyse
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query

@@ -1,0 +1,202 @@
+"""Reads the expressions of Spark's analysed plan as nodes of a query, if each is on the list of what tasks compute.
+
+What is constant, Spark computes here.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import items_of, kind_of, tree_patterns
+from mixedmode.analysis.optimised_nodes import OptimisedNodes
+from mixedmode.expressions import KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal
+
+__all__ = ["CatalystExpressions", "OnlySparkError"]
+
+_Java = Any  # an object of the JVM
+
+_REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
+_TYPES: Mapping[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_SHOWN = 60  # characters of SQL in a reason
+_NAME_AND_TEXT = 2  # the parameters of an error that raise_error raises
+
+
+class OnlySparkError(Exception):
+    """Only Spark can compute a frame. The text says why, as in `by Spark, because ...`."""
+
+
+class CatalystExpressions:
+    """Reads expressions over columns that are known.
+
+    nodes: what was read. columns: {id of a column: function that returns its node}.
+    """
+
+    def __init__(self, session: SparkSession, *, may_leave: bool) -> None:
+        """may_leave: Spark can read the rows instead, so a node may raise LeftToSparkError for some values."""
+        self.nodes = OptimisedNodes(may_leave=may_leave)
+        self.columns: dict[int, Callable[[], int]] = {}
+        self._gateway = session.sparkContext._gateway
+        #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
+        self._not_folded = tree_patterns(session, ("CURRENT_LIKE", "RUNTIME_REPLACEABLE"))
+        self._shared: dict[int, int] = {}  # {id of a common expression: its node}
+        self._replaceable: dict[str, bool] = {}  # {kind: whether Spark replaces it}
+
+    def later(self, read: Callable[[_Java], int], found: _Java) -> Callable[[], int]:
+        """Return a function that reads a column at its first call, among the columns that are known now."""
+        known: list[int] = []
+        columns = self.columns
+
+        def number() -> int:
+            if not known:
+                above, self.columns = self.columns, columns
+                known.append(read(found))
+                self.columns = above
+            return known[0]
+
+        return number
+
+    def type_of(self, found: _Java) -> pa.DataType:
+        """Return the type of an expression. Raise OnlySparkError if no task has it."""
+        name = str(found.dataType().catalogString())
+        decimal = _DECIMAL.fullmatch(name)
+        if decimal is not None:
+            return pa.decimal128(int(decimal[1]), int(decimal[2]))
+        if name not in _TYPES:
+            raise _only_spark(found)
+        return _TYPES[name]
+
+    def node_of(self, found: _Java) -> int:
+        """Return the number of the node of an expression. Raise OnlySparkError if only Spark computes it."""
+        kind = kind_of(found)
+        if kind == "AttributeReference" and found.exprId().id() in self.columns:
+            return self.columns[found.exprId().id()]()
+        if kind == "Alias":
+            return self.node_of(found.child())
+        if found.foldable() and not found.containsAnyPattern(self._not_folded):
+            try:
+                return self.nodes.add(self._literal(found))
+            except (Py4JError, PySparkException) as error:  # such as 1 / 0, which Spark mostly computes before any row
+                raise _only_spark(found) from error
+        if self._is_replaceable(kind, found):
+            return self.node_of(found.replacement())
+        if kind == "With":
+            for one in items_of(found.defs()):
+                self._shared[one.id().id()] = self.node_of(one.child())
+            return self.node_of(found.child())
+        if kind == "CommonExpressionRef":
+            return self._shared[found.id().id()]
+        if kind in ("CaseWhen", "Coalesce"):
+            return self._choice(kind, found)
+        if kind == "Cast" and kind_of(found.child()) == RAISE_ERROR:
+            return self._raised(found)
+        if kind not in KINDS:
+            raise _only_spark(found)
+        return self._call(kind, found, [self.node_of(child) for child in items_of(found.children())])
+
+    def _raised(self, cast: _Java) -> int:
+        """Read `raise_error` with a constant text, which Spark casts from its own type without values."""
+        parameters = list(items_of(cast.child().errorParms().children()))
+        if len(parameters) != _NAME_AND_TEXT or not all(one.foldable() for one in parameters):
+            raise _only_spark(cast)
+        name, text = map(self._literal, parameters)
+        if name.value != "errorMessage":
+            raise _only_spark(cast)
+        return self._add(Call(RAISE_ERROR, (self.nodes.add(text),), self.type_of(cast)), cast)
+
+    def _choice(self, kind: str, found: _Java) -> int:
+        """Read CASE or COALESCE as nested IF."""
+        data_type, children = self.type_of(found), list(items_of(found.children()))
+        numbers = [self.node_of(child) for child in children]
+        if kind == "Coalesce":
+            *first, other = numbers
+            pairs = [(self._is_not_null(*one), one[1]) for one in zip(children, first, strict=False)]
+        else:
+            other = numbers.pop() if len(numbers) % 2 else self.nodes.add(Literal(None, data_type))
+            pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+        for condition, value in reversed(pairs):
+            if value != other:  # else Spark does not check the condition
+                other = self._add(Call("If", (condition, value, other), data_type), found)
+        return other
+
+    def _is_not_null(self, found: _Java, number: int) -> int:
+        if found.nullable():
+            return self._add(Call("IsNotNull", (number,), pa.bool_()), found)
+        return self.nodes.add(Literal(value=True, data_type=pa.bool_()))
+
+    def _call(self, kind: str, found: _Java, arguments: list[int]) -> int:
+        if kind in ("IsNull", "IsNotNull") and not found.child().nullable():
+            return self.nodes.add(Literal(kind == "IsNotNull", pa.bool_()))
+        options = tuple(read(found) for read in _OPTIONS.get(kind, ()))
+        data_type = TEXT_PARTS if kind == "StringSplitSQL" else self.type_of(found)
+        return self._add(Call(kind, tuple(arguments), data_type, options), found)
+
+    def _add(self, call: Call, found: _Java) -> int:
+        number = self.nodes.call(call, lambda: str(found.sql()), lambda: bool(found.nullable()))
+        if number is None:
+            raise _only_spark(found)
+        return number
+
+    def _literal(self, found: _Java) -> Literal:
+        data_type, value = self.type_of(found), found.eval(None)
+        if value is not None and pa.types.is_string(data_type):
+            try:
+                value = bytes(value.getBytes()).decode()
+            except UnicodeDecodeError as error:  # such as CAST(x'ff' AS string)
+                raise _only_spark(found) from error
+        if value is not None and pa.types.is_decimal(data_type):
+            value = str(value.toString())
+        return Literal(value, data_type)
+
+    def _is_replaceable(self, kind: str, found: _Java) -> bool:
+        if kind not in self._replaceable:
+            self._replaceable[kind] = bool(is_instance_of(self._gateway, found, _REPLACEABLE))
+        return self._replaceable[kind]
+
+
+def _only_spark(found: _Java) -> OnlySparkError:
+    text = " ".join(str(found.sql()).split())
+    return OnlySparkError(f"only Spark computes {text if len(text) <= _SHOWN else f'{text[:_SHOWN]}...'}")
+
+
+def _mode(found: _Java) -> str:
+    return str(found.evalMode().toString())
+
+
+def _failing_mode(found: _Java) -> str:
+    return "ANSI" if found.failOnError() else "LEGACY"
+
+
+def _zone(found: _Java) -> str:
+    zone = found.timeZoneId()
+    name = str(zone.get()) if zone.isDefined() else ""
+    return "UTC" if name == "Etc/UTC" else name
+
+
+#: {kind: functions that return its options}
+_OPTIONS: Mapping[str, tuple[Callable[[_Java], str], ...]] = {
+    **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod"), (_mode,)),
+    **dict.fromkeys(("UnaryMinus", "Abs"), (_failing_mode,)),
+    **dict.fromkeys(("DateFormatClass", "Hour", "Minute", "Second", "TruncTimestamp"), (_zone,)),
+    "Cast": (_mode, _zone),
+    "Like": (lambda found: str(found.escapeChar()),),
+}
