@@ -31,6 +31,7 @@ from mixedmode.executor.epoch_inputs import (
     OfSources,
     files_of,
 )
+from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.executor.input_frames import map_input, rows_read
 from mixedmode.executor.map_stages import release, run_maps
 from mixedmode.executor.partners import files_rows, partners, side_to_thin
@@ -148,8 +149,9 @@ class EpochRun:
         self, entry: str, task: MapSide | RowsTask | KeysOfSide, rows: Mapping[str, DataFrame], output: str | StructType
     ) -> list[DataFrame]:
         """Return what the tasks of a stage or a result return for rows that stay in Arrow, of each stage in `rows`."""
-        inner = self.task.plan.inner.get(entry, {})
-        here = {name: queries for name, queries in inner.items() if name in rows}
+        plan = self.task.plan
+        here = {name: queries for name, queries in plan.inner.get(entry, {}).items() if name in rows}
+        here = {name: queries for name, queries in here.items() if folding_reader(plan, name) is None}
         return [map_in_arrow(rows[name], InnerRead(task, queries), output) for name, queries in here.items()]
 
     def reports(self, action: str, output: DataFrame | NumberedTasks) -> list[SubtaskReport]:
@@ -198,6 +200,7 @@ class EpochRun:
         has_files = any(of_source for _, of_source in files)
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
         parts += self.read_in_arrow(stage.operator_id, fold, rows, BLOCK_DDL)
+        parts += [rows[name] for name in stage.reads.stages if name in rows and folding_reader(task.plan, name)]
         if not parts and (not has_files or is_single_stage(effort_bytes(files), parallelism=parallelism)):
             return DirectMapSide(fold, one_task(files))
         if has_files:

@@ -9,6 +9,7 @@ import pyarrow as pa
 from mixedmode.checkpoint.runs import put_in_place
 from mixedmode.checkpoint.types import JoinFigures, ListState, OperatorState
 from mixedmode.errors import InvalidJobError
+from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.operators.aggregate import UpsertOperator
 from mixedmode.operators.fan_out import FanOut
@@ -17,7 +18,8 @@ from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.stages import KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
-from mixedmode.tasks.exchange import MapSide
+from mixedmode.tasks.exchange import BLOCK_SCHEMA, MapSide
+from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, BLOCK_FIELD
 from mixedmode.tasks.map_task import MapTask
 from mixedmode.tasks.measuring import MeasureTask
@@ -33,6 +35,7 @@ from mixedmode.tasks.watching import Watch, Watched
 __all__ = [
     "REPORT_FIELD",
     "epoch_result",
+    "inner_fold",
     "map_side",
     "map_subtasks",
     "map_watch",
@@ -42,6 +45,7 @@ __all__ = [
     "with_progress",
 ]
 
+_INNER_SLICES = 4
 REPORT_FIELD = pa.field(REPORT_COLUMN, pa.binary())
 
 
@@ -71,6 +75,19 @@ def map_subtasks(task: EpochTask, stage: MapStage, *, tells_attempt: bool) -> Ma
     )
 
 
+def inner_fold(task: EpochTask, operator_id: str) -> InnerFold | None:
+    """Return the map side of the only reader of a stage, for the subtasks of the stage; None if it is by itself.
+
+    The slices of the input are smaller than in a task of its own: the subtask needs most of the memory.
+    """
+    reader = folding_reader(task.plan, operator_id)
+    if reader is None:
+        return None
+    own = map_side(task, reader)
+    queries = task.plan.inner[reader.operator_id][operator_id]
+    return InnerFold(replace(own, slice_bytes=max(1, own.slice_bytes // _INNER_SLICES)), queries)
+
+
 def map_side(task: EpochTask, stage: KeyedStage, partners: Partners | None = None) -> MapSide:
     """Return the map side of a keyed stage.  partners: of a join, to leave out rows that find none."""
     settings, plan = task.settings, task.plan
@@ -93,13 +110,16 @@ def subtasks(
     """Return the subtasks of a keyed stage.
 
     Of the rows for other stages (tasks/inner_rows.py): tells_attempt: they carry the id of their attempt. in_blocks:
-    they are blocks.
+    they are blocks; those of the only reader if its map side can run in the same tasks.
     """
     attributes, settings, state = stage.operator.attributes, task.settings, None
     is_inner, path = task.plan.is_inner(stage.operator_id), path_for(attributes, task.path_of(stage))
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
-    rows = ([BLOCK_FIELD] if in_blocks else stage.emitted_fields) if is_inner else ()
+    fold = inner_fold(task, stage.operator_id) if in_blocks else None
+    rows: Iterable[pa.Field] = ()
+    if is_inner:
+        rows = (BLOCK_SCHEMA if fold else [BLOCK_FIELD]) if in_blocks else stage.emitted_fields
     results = task.plan.results_of(stage.operator_id)
     names = {*stage.side_outputs, *results}
     return SubtaskTask(
@@ -119,6 +139,7 @@ def subtasks(
         output_schema=pa.schema([*rows, *([ATTEMPT_FIELD] * (is_inner and tells_attempt)), REPORT_FIELD]),
         seen=task.seen,
         notes=task.notes,
+        fold=fold,
     )
 
 

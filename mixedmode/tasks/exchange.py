@@ -84,15 +84,18 @@ class MapSide:
 
     def blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task that keeps this note."""
-        return report_failures(self._blocks(batches, note), failure_batch)
+        profile = Profile()
+        tables = profile.each("read input", self.slices(batches, note))
+        return report_failures(self.blocks_of(tables, profile, note), failure_batch)
 
     def note(self, *, bytes_total: float = 0.0) -> Note:
         """Return the note of the map task that calls this."""
         return self.notes.of_task("map", self.stage.operator_id, bytes_total=bytes_total)
 
-    def _blocks(self, batches: Iterator[pa.RecordBatch], note: Note) -> Iterator[pa.RecordBatch]:
-        progress, profile, has_input = Progress(), Profile(), False
-        for table in profile.each("read input", self.slices(batches, note)):
+    def blocks_of(self, tables: Iterator[pa.Table], profile: Profile, note: Note) -> Iterator[pa.RecordBatch]:
+        """Yield the blocks of one map task whose input is in `slices`."""
+        progress, has_input = Progress(), False
+        for table in tables:
             with profile.stage("fold"):
                 rows, seen = self.watch.split(table)
                 note.unfolded(table.num_rows - rows.num_rows)

@@ -32,6 +32,7 @@ from mixedmode.state import ProfiledBackend
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
+from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import BLOCK_FIELD, in_blocks, rows_emitted, subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
 from mixedmode.tasks.notes import SILENT, Notes
@@ -52,7 +53,8 @@ class SubtaskTask:
     `is_inner`: other stages, or sql before an output, read these rows, too.
     `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the columns of the
     rows, or BLOCK_FIELD, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
-    sources, unless the map tasks of this stage measure it.
+    sources, unless the map tasks of this stage measure it. `fold`: the map side of the only reader; then the columns
+    are those of its blocks.
     """
 
     stage: KeyedStage
@@ -71,6 +73,7 @@ class SubtaskTask:
     output_schema: pa.Schema
     seen: Progress = Progress()  # noqa: RUF009 - frozen
     notes: Notes = SILENT
+    fold: InnerFold | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the subtask. Spark calls this once per partition, also for an empty one."""
@@ -86,11 +89,15 @@ class SubtaskTask:
             subtask = subtask_number(numbers.partition, self.parallelism)
             place = TaskPlace(self.epoch, self.stage.operator_id, subtask, numbers.attempt)
             run = _SubtaskRun(self, place, numbers.attempt_id, folder, stack)
-            for table in run.tables(batches):
-                yield from table.to_batches()
+            for table in self._read(run.tables(batches)):
+                yield from with_report_column(table, self.output_schema, numbers.attempt_id).to_batches()
             report = run.report()
             self._log(report, numbers.attempt)
             yield self._report_batch(report.encode())
+
+    def _read(self, rows: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Return what the readers of the stage get of its rows."""
+        return rows if self.fold is None else (pa.Table.from_batches([block]) for block in self.fold.blocks(rows))
 
     def _log(self, report: SubtaskReport, attempt: int) -> None:
         counts = {"records_skipped": report.skipped, "spilled_runs": report.spilled_runs}
@@ -181,7 +188,7 @@ class _SubtaskRun:
             if BLOCK_FIELD.name in task.output_schema.names:
                 with self._profile.stage("make blocks"):
                     rows = in_blocks(rows)
-            yield with_report_column(rows, task.output_schema, self._attempt_id)
+            yield rows
         self._rows_out += count
 
     def _reach(self, name: CrashPoint) -> None:

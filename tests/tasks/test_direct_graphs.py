@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.catalyst_expressions import OnlySparkError
 from mixedmode.analysis.catalyst_queries import read_queries_of
 from mixedmode.analysis.job import analyse
+from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.expressions import Column, Query
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
@@ -158,6 +159,32 @@ def test_batch_has_the_same_answers_whoever_reads(spark: SparkSession, tmp_path:
             records_in = [event.records for event in run(graph(folder, "batch"), spark).committed]
         found.append((records_in, answers(folder)))
     assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.spark
+def test_rows_are_folded_where_they_are_made_if_they_have_one_reader(spark: SparkSession, tmp_path: Path) -> None:
+    """`sums` and `priced` have several readers; `counted`, that of `both`, is the only one that a story here tests."""
+    for source in SOURCES:
+        (tmp_path / source).mkdir()
+    job = graph(tmp_path, "mixed")
+    with by_spark("all"):
+        plan = analyse(spark, job.spec, job.where).plan
+    assert [folding_reader(plan, stage.operator_id) for stage in plan.stages] == [None] * len(plan.stages)
+    plan = analyse(spark, job.spec, job.where).plan
+    found = {stage.operator_id: folding_reader(plan, stage.operator_id) for stage in plan.stages}
+    assert {stage: reader.operator_id for stage, reader in found.items() if reader} == {"both": "counted"}
+
+
+@pytest.mark.spark
+def test_a_join_that_may_leave_rows_out_before_the_exchange_does_not_fold(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    source = Source.parquet(tmp_path / "a", schema=SOURCES["a"], event_time="at")
+    job = Job("j", sources={"a": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    rows = job.source("a")
+    hourly = rows.key_by("k", name="hourly").window(tumbling="1h").aggregate(x="max(x)")
+    joined = rows.interval_join(hourly, on="k", within=("0s", "1h"), select=["left.x", "right.x AS most"], name="met")
+    written = job.output("met", joined, Sink.parquet(tmp_path / "out"))
+    assert folding_reader(analyse(spark, written.spec, written.where).plan, "hourly") is None
 
 
 @pytest.mark.spark

@@ -1,5 +1,6 @@
 """Slices of a map task's input, and how much of one is folded at once."""
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.micro.stages import blocks_of, count_and_sum, map_side
+from mixedmode.expressions import Column, Query
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind, gathered
+from mixedmode.tasks.inner_reads import InnerFold, InnerRead
+from mixedmode.tasks.inner_rows import in_blocks
 
 ROWS = 1_000
 
@@ -47,6 +51,32 @@ def test_a_slice_is_in_memory_once() -> None:
         assert pa.total_allocated_bytes() - before < 1.5 * rows.nbytes
         del rows
     assert found == 4
+
+
+def test_a_stage_folds_its_rows_for_its_only_reader_as_the_tasks_of_the_reader_would() -> None:
+    side = map_side(count_and_sum(), parallelism=2, slice_bytes=4_000)
+    query = Query((Column("k", pa.int64()), Column("v", pa.float64())), (), (("_k0", 0), ("_arg0", 1)))
+    tables = [
+        pa.table({"v": np.arange(rows, dtype=float), "k": np.arange(rows) % 7, "more": ["x"] * rows})
+        for rows in (0, 100, 1, 900)
+    ]
+    made_here = list(InnerFold(side, (query,)).blocks(iter(tables)))
+    cells = [in_blocks(table).to_batches() for table in tables]
+    read_again = list(InnerRead(side, (query,))(batch for of_table in cells for batch in of_table))
+    assert _sums(made_here) == _sums(read_again) != {}
+    progress = blocks_of(BlockKind.PROGRESS, made_here)
+    assert progress == blocks_of(BlockKind.PROGRESS, read_again)
+    assert len(progress) == 2, "one for each subtask"
+    (seconds,) = (json.loads(block) for block in blocks_of(BlockKind.PROFILE, made_here))
+    assert set(seconds) == {"read input", "fold", "make blocks"}
+
+
+def _sums(shipped: list[pa.RecordBatch]) -> dict[bytes, tuple[int, float]]:
+    """Return the count and the sum of each key in blocks of rows."""
+    table = pa.concat_tables([decode_block(block) for block in blocks_of(BlockKind.ROWS, shipped)])
+    columns = [column for column in table.column_names if column.startswith("_r")]
+    merged = table.group_by("_key").aggregate([(column, "sum") for column in columns])
+    return {row["_key"]: tuple(row[f"{column}_sum"] for column in columns) for row in merged.to_pylist()}
 
 
 @pytest.mark.parametrize(
