@@ -119,9 +119,9 @@ class StoredBag:
         _, first_rows = segments(packed)
         change = np.add.reduceat(weights[order], first_rows) if len(order) else weights
         kept = np.flatnonzero(change)
-        rows, packed, change = order[first_rows[kept]], packed.take(pa.array(first_rows[kept])), change[kept]
+        rows, packed, change = order[first_rows[kept]], _of(packed, first_rows[kept]), change[kept]
         kept = np.flatnonzero(~keys.is_null[codes[rows]])
-        stored = self._state.stored_keys(groups[rows[kept]], packed.take(pa.array(kept)))
+        stored = self._state.stored_keys(groups[rows[kept]], _of(packed, kept))
         before = np.zeros(len(change), np.int64)
         found, counts = self._state.read(stored)
         before[kept[found]] = counts[0].to_numpy()
@@ -189,6 +189,11 @@ class StoredBag:
         """Write the new counts of the changed rows."""
         counts = changed.bag.after[changed.kept]
         self._state.write(changed.stored, [pa.array(counts)], np.flatnonzero(counts == 0).tolist())
+
+
+def _of(packed: pa.LargeBinaryArray, ascending: npt.NDArray[np.intp]) -> pa.LargeBinaryArray:
+    """Return rows by their ascending numbers, without a copy if they are all rows."""
+    return packed if len(ascending) == len(packed) else packed.take(pa.array(ascending))
 
 
 def _check_there(counts: Int64s) -> None:
