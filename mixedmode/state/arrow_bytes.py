@@ -90,6 +90,15 @@ def none_count(values: Sequence[bytes | None]) -> int:
     return int(values.column.null_count) if isinstance(values, ArrowBytes) else values.count(None)
 
 
+def present(values: Sequence[bytes | None]) -> npt.NDArray[np.intp]:
+    """Return the positions (m,) of the values that are not None, ascending."""
+    if isinstance(values, FixedBytes):
+        return np.arange(len(values))
+    if isinstance(values, ArrowBytes):
+        return np.flatnonzero(values.column.is_valid().to_numpy(zero_copy_only=False))
+    return np.flatnonzero([value is not None for value in values])
+
+
 def strictly_increase(values: FixedBytes | ArrowBytes[bytes]) -> bool:
     """Return whether each value sorts after the one before, byte by byte."""
     if isinstance(values, FixedBytes):
@@ -98,7 +107,7 @@ def strictly_increase(values: FixedBytes | ArrowBytes[bytes]) -> bool:
     return bool(pc.all(pc.less(values.column[:-1], values.column[1:]), min_count=0).as_py())
 
 
-def taken(values: Sequence[_Value], positions: npt.NDArray[np.intp]) -> Sequence[_Value]:
+def values_at(values: Sequence[_Value], positions: npt.NDArray[np.intp]) -> Sequence[_Value]:
     """Return the values at some positions (m,): in an array if they were in one."""
     if isinstance(values, FixedBytes):
         return FixedBytes(values.rows[positions])

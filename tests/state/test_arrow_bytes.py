@@ -14,7 +14,7 @@ from mixedmode.state.arrow_bytes import (
     large_binary,
     none_count,
     strictly_increase,
-    taken,
+    values_at,
     without,
 )
 from mixedmode.state.fixed_bytes import FixedBytes
@@ -67,7 +67,7 @@ def test_values_are_taken_and_left_out_by_position(
     for each in (values, keys):
         positions = data.draw(st.lists(st.integers(0, len(each) - 1)) if each else st.just([]))
         for form in (each, in_column(each), array_of(each)):
-            assert list(taken(form, np.asarray(positions, np.intp))) == [each[position] for position in positions]
+            assert list(values_at(form, np.asarray(positions, np.intp))) == [each[position] for position in positions]
     gone = data.draw(st.lists(st.integers(0, len(keys) - 1), unique=True))
     for key_form in (keys, array_of(keys), ArrowBytes[bytes](large_binary(keys))):
         found = without(key_form, gone)

@@ -29,7 +29,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.checkpoint.checksum import file_checksum
-from mixedmode.state.arrow_bytes import array_of, joined, large_binary, taken
+from mixedmode.state.arrow_bytes import array_of, joined, large_binary, values_at
 from mixedmode.state.fixed_bytes import FixedBytes
 
 # Searching all batches of all runs costs about as much as this many point reads; bench/micro/test_state_reads.py.
@@ -178,7 +178,7 @@ class NewestRuns:
                 is_open[found] = False
             wanted, rest = wanted[is_open], rest[is_open]
         if len(rest) and not self.is_all:
-            values[rest] = read_rest(taken(keys, rest))
+            values[rest] = read_rest(values_at(keys, rest))
         return values.tolist()
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from mixedmode.keys.arrow import U64
 from mixedmode.keys.rows import binary_rows
-from mixedmode.state.arrow_bytes import ArrowBytes, array_of, joined, taken
+from mixedmode.state.arrow_bytes import ArrowBytes, array_of, joined, values_at
 from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb.bloom_filter import bloom_filter
 from mixedmode.state.rocksdb.options import BLOCK_BYTES, BLOOM_BITS_PER_KEY
@@ -114,7 +114,7 @@ class SstFile:
         blocks = [in_file(entries.block(start, end), compresses=True) for start, end in ranges]
         self._file.write(b"".join(blocks))
         self._block_bytes += map(len, blocks)
-        self._last_keys.append(taken(keys, np.array([end - 1 for _, end in ranges])))
+        self._last_keys.append(values_at(keys, np.array([end - 1 for _, end in ranges])))
         width = keys.width if isinstance(keys, FixedBytes) else None
         self._hashes.append(xxph3(binary_rows(keys.large_binary()), width))
         self._entries += len(keys)
