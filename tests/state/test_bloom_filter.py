@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.keys.rows import binary_rows
-from mixedmode.state.rocksdb.bloom_filter import bloom_filter
+from mixedmode.state.rocksdb.bloom_filter import BloomFilter
 from mixedmode.state.rocksdb.xxph3 import xxph3
 from tests.state.sst_files import Ingested, write_ours, write_theirs
 
@@ -41,8 +41,10 @@ def ours(keys: Sequence[bytes], *, pieces: int = 1) -> bytes:
     """The filter of keys that come in several pieces."""
     step = -(-len(keys) // pieces)
     parts = [keys[start : start + step] for start in range(0, len(keys), step)]
-    hashes = [xxph3(binary_rows(pa.array(part, pa.large_binary()))) for part in parts]
-    return bloom_filter(hashes, bits_per_key=10)
+    found = BloomFilter(bits_per_key=10)
+    for part in parts:
+        found.add(xxph3(binary_rows(pa.array(part, pa.large_binary()))))
+    return b"".join(found.parts())
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -12,7 +12,7 @@ Invariant (tests/state/test_bloom_filter.py): the filter equals RocksDB's, bit b
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -23,32 +23,42 @@ _PROBES_MAX = 24
 _LINE_BYTES = 64
 _LINE_BITS = 8 * _LINE_BYTES
 _LINES_MAX = 0xFFFFFFC0 // _LINE_BYTES  # a filter of 4 GiB
-_LINES_AT_A_TIME = 2048  # 1 MiB, with one byte per bit: it stays in a CPU's cache
+_LINES_AT_A_TIME = 4096  # 2 MiB, with one byte per bit
 _CHUNK_KEYS = 16 * 1024
 _MULTIPLIER = np.uint32(0x9E3779B9)
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
-def bloom_filter(hashes: Sequence[npt.NDArray[np.uint64]], *, bits_per_key: int) -> bytes:
-    """Return the filter block for keys with these hashes (XXPH3)."""
-    keys = sum(map(len, hashes))
-    lines = min(-(-keys * bits_per_key // _LINE_BITS), _LINES_MAX)
-    probes = _probes(1000 * lines * _LINE_BITS // keys)
-    turned = np.concatenate(hashes)
-    # With the half first that chooses the line, sorted hashes have sorted lines.
-    turned = turned << _HALF | turned >> _HALF
-    turned.sort()
-    starts = np.arange(0, lines, _LINES_AT_A_TIME, dtype=np.uint64)
-    # The first hash of a line is the least whose product with the number of lines reaches the line.
-    first = ((starts << _HALF) + np.uint64(lines - 1)) // np.uint64(lines) << _HALF
-    parts = np.split(turned, np.searchsorted(turned, first[1:]))
-    bits = np.empty(min(lines, _LINES_AT_A_TIME) * _LINE_BITS, np.bool_)
-    written = []
-    for start, part in zip(starts.tolist(), parts, strict=True):
-        some = bits[: (lines - start) * _LINE_BITS]
-        _set(some, part, lines, start, probes)
-        written.append(np.packbits(some, bitorder="little").tobytes())
-    return b"".join([*written, bytes([255, 0, probes, 0, 0])])
+class BloomFilter:
+    """The filter of a file, from the hashes (XXPH3) of its keys. Memory: 8 bytes per key."""
+
+    def __init__(self, *, bits_per_key: int) -> None:
+        self._bits_per_key = bits_per_key
+        self._pieces: list[npt.NDArray[np.uint64]] = []  #: the hashes, turned by half a word; each piece is sorted
+        self._keys = 0
+
+    def add(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """Add the hashes of some keys, in any order."""
+        turned = hashes << _HALF | hashes >> _HALF  # now the sorted hashes have sorted lines
+        turned.sort()
+        self._pieces.append(turned)
+        self._keys += len(turned)
+
+    def parts(self) -> Iterator[bytes]:
+        """Yield the filter block in parts. There is at least one key."""
+        lines = min(-(-self._keys * self._bits_per_key // _LINE_BITS), _LINES_MAX)
+        probes = _probes(1000 * lines * _LINE_BITS // self._keys)
+        starts = np.arange(0, lines, _LINES_AT_A_TIME, dtype=np.uint64)
+        # The first hash of a line is the least whose product with the number of lines reaches the line.
+        first = ((starts << _HALF) + np.uint64(lines - 1)) // np.uint64(lines) << _HALF
+        bounds = [[*np.searchsorted(piece, first).tolist(), len(piece)] for piece in self._pieces]
+        bits = np.empty(min(lines, _LINES_AT_A_TIME) * _LINE_BITS, np.bool_)
+        for number, start in enumerate(starts.tolist()):
+            some = bits[: (lines - start) * _LINE_BITS]
+            of_lines = [piece[at[number] : at[number + 1]] for piece, at in zip(self._pieces, bounds, strict=True)]
+            _set(some, np.concatenate(of_lines), lines, start, probes)
+            yield np.packbits(some, bitorder="little").tobytes()
+        yield bytes([255, 0, probes, 0, 0])
 
 
 def _probes(millibits_per_key: int) -> int:

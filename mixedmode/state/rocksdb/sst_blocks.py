@@ -17,6 +17,7 @@ https://github.com/facebook/rocksdb/blob/main/table/format.cc (checksums).
 """
 
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -45,9 +46,21 @@ def in_file(block: bytes, *, compresses: bool) -> bytes:
         compressed = b"".join((varint(len(block)), _CODEC.compress(block)))
         if 8 * len(compressed) <= 7 * len(block):
             block, kind = compressed, _LZ4
+    return b"".join((block, _trailer(kind, xxhash.xxh3_64_intdigest(block))))
+
+
+def parts_in_file(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a block that comes in parts as in the file, not compressed, and with its last five bytes."""
+    digest = xxhash.xxh3_64()
+    for part in parts:
+        digest.update(part)
+        yield part
+    yield _trailer(_NOT_COMPRESSED, digest.intdigest())
+
+
+def _trailer(kind: int, digest: int) -> bytes:
     # RocksDB hashes the block without the byte that follows, and puts this byte in by a multiplication.
-    checksum = (xxhash.xxh3_64_intdigest(block) ^ kind * 0x6B9083D9) & 0xFFFFFFFF
-    return b"".join((block, struct.pack("<BI", kind, checksum)))
+    return struct.pack("<BI", kind, (digest ^ kind * 0x6B9083D9) & 0xFFFFFFFF)
 
 
 def varint(number: int) -> bytes:

@@ -18,17 +18,16 @@ Invariant (tests/state/test_sst_file.py): RocksDB reads the same from this file 
 
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
-from mixedmode.keys.arrow import U64
 from mixedmode.keys.rows import binary_rows
 from mixedmode.state.arrow_bytes import ArrowBytes, array_of, joined, values_at
 from mixedmode.state.fixed_bytes import FixedBytes
-from mixedmode.state.rocksdb.bloom_filter import bloom_filter
+from mixedmode.state.rocksdb.bloom_filter import BloomFilter
 from mixedmode.state.rocksdb.options import BLOCK_BYTES, BLOOM_BITS_PER_KEY
 from mixedmode.state.rocksdb.sst_blocks import (
     KEY_TRAILER,
@@ -36,6 +35,7 @@ from mixedmode.state.rocksdb.sst_blocks import (
     cuts,
     encode_entries,
     in_file,
+    parts_in_file,
     varint,
     varints,
 )
@@ -59,7 +59,7 @@ class SstFile:
         self._file = path.open("wb")
         self._waiting: list[tuple[Keys, Values]] = []  #: entries that are not written yet, in pieces
         self._waiting_bytes = 0  #: of these pieces
-        self._hashes: list[U64] = []  #: of all keys written
+        self._filter = BloomFilter(bits_per_key=BLOOM_BITS_PER_KEY)
         self._last_keys: list[Sequence[bytes]] = []  #: of data blocks
         self._block_bytes: list[int] = []  #: of data blocks, as in the file
         self._offset = 0  #: in the file
@@ -116,7 +116,7 @@ class SstFile:
         self._block_bytes += map(len, blocks)
         self._last_keys.append(values_at(keys, np.array([end - 1 for _, end in ranges])))
         width = keys.width if isinstance(keys, FixedBytes) else None
-        self._hashes.append(xxph3(binary_rows(keys.large_binary()), width))
+        self._filter.add(xxph3(binary_rows(keys.large_binary()), width))
         self._entries += len(keys)
         self._key_bytes += _bytes(keys) + len(keys) * len(KEY_TRAILER)
         self._value_bytes += _bytes(values)
@@ -124,24 +124,24 @@ class SstFile:
     def _write_tail(self) -> None:
         data_bytes = sum(self._block_bytes)
         self._offset = data_bytes
-        filter_block = bloom_filter(self._hashes, bits_per_key=BLOOM_BITS_PER_KEY)
-        filter_handle = self._write_block(filter_block, compresses=False)
-        index_handle = self._write_block(self._index(), compresses=True)
-        index_bytes = self._offset - data_bytes - len(filter_block) - _BLOCK_TRAILER_BYTES
-        properties = _block(self._properties(data_bytes, len(filter_block), index_bytes))
-        properties_handle = self._write_block(properties, compresses=False)
+        filter_handle = self._placed(parts_in_file(self._filter.parts()))
+        filter_bytes = self._offset - data_bytes
+        index_handle = self._placed([in_file(self._index(), compresses=True)])
+        index_bytes = self._offset - data_bytes - filter_bytes
+        properties = _block(self._properties(data_bytes, filter_bytes - _BLOCK_TRAILER_BYTES, index_bytes))
+        properties_handle = self._placed([in_file(properties, compresses=False)])
         metaindex = _block({_FILTER_NAME: filter_handle, b"rocksdb.properties": properties_handle})
-        handles = self._write_block(metaindex, compresses=False) + index_handle
+        handles = self._placed([in_file(metaindex, compresses=False)]) + index_handle
         footer = handles.ljust(_HANDLES_BYTES, b"\0") + struct.pack("<IQ", _FORMAT_VERSION, _MAGIC)
         self._file.write(bytes([XXH3_CHECKSUM]) + footer)
 
-    def _write_block(self, block: bytes, *, compresses: bool) -> bytes:
-        """Write one block and return its handle."""
-        written = in_file(block, compresses=compresses)
-        self._file.write(written)
-        handle = varint(self._offset) + varint(len(written) - _BLOCK_TRAILER_BYTES)
-        self._offset += len(written)
-        return handle
+    def _placed(self, parts: Iterable[bytes]) -> bytes:
+        """Write one block, as in the file, and return its handle."""
+        start = self._offset
+        for part in parts:
+            self._file.write(part)
+            self._offset += len(part)
+        return varint(start) + varint(self._offset - start - _BLOCK_TRAILER_BYTES)
 
     def _index(self) -> bytes:
         sizes = np.array(self._block_bytes)
