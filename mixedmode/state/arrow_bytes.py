@@ -8,6 +8,8 @@ Invariant (tests/state/test_arrow_bytes.py): sequence, slices, counts and joined
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
+from operator import lt
 from typing import TypeVar, overload
 
 import numpy as np
@@ -19,6 +21,7 @@ from mixedmode.keys.arrow import I64
 from mixedmode.keys.rows import binary_rows
 from mixedmode.state.fixed_bytes import FixedBytes
 
+_FEW = 256
 _Value = TypeVar("_Value", bytes, bytes | None)
 
 
@@ -76,6 +79,21 @@ def array_of(values: Sequence[_Value]) -> "FixedBytes | ArrowBytes[_Value]":
     return FixedBytes(rows.data[rows.starts[0] : rows.ends[-1]].reshape(len(column), -1))
 
 
+def piece_of(values: Sequence[_Value]) -> Sequence[_Value]:
+    """Return values as an array, but few ones in a list as they are: an array costs as much as hundreds of values."""
+    return values if isinstance(values, list) and len(values) < _FEW else array_of(values)
+
+
+def data_bytes(values: Sequence[bytes | None]) -> int:
+    """Return the number of bytes of all values together."""
+    if isinstance(values, FixedBytes):
+        return values.rows.size
+    if isinstance(values, ArrowBytes):
+        offsets = values.offsets()
+        return int(offsets[-1] - offsets[0])
+    return sum(map(len, filter(None, values)))
+
+
 def large_binary(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
     """Return an Arrow column (n,), NULL for None; without a copy of the values if they are in an array."""
     if isinstance(values, ArrowBytes):
@@ -99,12 +117,14 @@ def present(values: Sequence[bytes | None]) -> npt.NDArray[np.intp]:
     return np.flatnonzero([value is not None for value in values])
 
 
-def strictly_increase(values: FixedBytes | ArrowBytes[bytes]) -> bool:
+def strictly_increase(values: Sequence[bytes]) -> bool:
     """Return whether each value sorts after the one before, byte by byte."""
     if isinstance(values, FixedBytes):
         ordered = values.comparable()
         return bool((ordered[1:] > ordered[:-1]).all())
-    return bool(pc.all(pc.less(values.column[:-1], values.column[1:]), min_count=0).as_py())
+    if isinstance(values, ArrowBytes):
+        return bool(pc.all(pc.less(values.column[:-1], values.column[1:]), min_count=0).as_py())
+    return all(map(lt, values, islice(values, 1, None)))
 
 
 def values_at(values: Sequence[_Value], positions: npt.NDArray[np.intp]) -> Sequence[_Value]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from rocksdict import Options, Rdict, SstFileWriter
 
-from mixedmode.state.arrow_bytes import array_of
+from mixedmode.state.arrow_bytes import piece_of
 from mixedmode.state.rocksdb.options import replica_options, run_options
 from mixedmode.state.rocksdb.sst_file import SstFile
 
@@ -22,7 +22,7 @@ def write_ours(path: Path, entries: Entries, *, steps: Sequence[int] = ()) -> Pa
     keys, file, start = sorted(entries), SstFile(path), 0
     for step in [*steps, len(keys)]:
         some = keys[start : start + step]
-        file.write(array_of(some), array_of([entries[key] for key in some]))
+        file.write(piece_of(some), piece_of([entries[key] for key in some]))
         start += len(some)
     file.finish()
     return path

@@ -10,9 +10,12 @@ from hypothesis import strategies as st
 from mixedmode.state.arrow_bytes import (
     ArrowBytes,
     array_of,
+    data_bytes,
     joined,
     large_binary,
     none_count,
+    piece_of,
+    present,
     strictly_increase,
     values_at,
     without,
@@ -41,6 +44,12 @@ def test_it_is_a_sequence_like_a_list(values: list[bytes | None], start: int, en
     assert found.lengths().tolist() == [len(value or b"") for value in values]
     assert np.diff(found.offsets()).tolist() == found.lengths().tolist()
     assert none_count(found) == none_count(values) == values.count(None)
+    assert data_bytes(found) == data_bytes(values) == len(b"".join(filter(None, values)))
+    assert (
+        present(found).tolist()
+        == present(values).tolist()
+        == [row for row, value in enumerate(values) if value is not None]
+    )
 
 
 @given(VALUES | WIDTHS)
@@ -54,10 +63,20 @@ def test_an_array_is_fixed_if_all_values_have_one_length(values: list[bytes | No
         assert large_binary(found).equals(pa.array(values, pa.large_binary()))
 
 
+@given(WIDTHS)
+def test_few_values_in_a_list_stay_there(values: list[bytes]) -> None:
+    assert piece_of(values) is values
+    many = piece_of(values * 256)
+    assert isinstance(many, FixedBytes)
+    assert list(many) == values * 256
+    assert data_bytes(many) == 512 * len(values)
+    assert present(many).tolist() == list(range(len(many)))
+
+
 @given(KEYS | WIDTHS)
 def test_keys_increase_if_each_sorts_after_the_one_before(keys: list[bytes]) -> None:
     for some in (keys, sorted(keys), sorted(set(keys))):
-        assert strictly_increase(array_of(some)) == (some == sorted(set(some)))
+        assert strictly_increase(array_of(some)) == strictly_increase(some) == (some == sorted(set(some)))
 
 
 @given(VALUES, WIDTHS, st.data())

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from mixedmode.keys.rows import binary_rows
-from mixedmode.state.arrow_bytes import ArrowBytes, array_of, joined, values_at
+from mixedmode.state.arrow_bytes import ArrowBytes, array_of, data_bytes, joined, values_at
 from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb.bloom_filter import BloomFilter
 from mixedmode.state.rocksdb.options import BLOCK_BYTES, BLOOM_BITS_PER_KEY
@@ -41,8 +41,8 @@ from mixedmode.state.rocksdb.sst_blocks import (
 )
 from mixedmode.state.rocksdb.xxph3 import xxph3
 
-Keys = FixedBytes | ArrowBytes[bytes]
-Values = FixedBytes | ArrowBytes[bytes | None]
+_Keys = FixedBytes | ArrowBytes[bytes]
+_Values = FixedBytes | ArrowBytes[bytes | None]
 
 _FORMAT_VERSION = 5  # later ones bind checksums to places in the file, and change nothing that a run needs
 _MAGIC = 0x88E241B785F4CFF7
@@ -57,7 +57,9 @@ class SstFile:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
-        self._waiting: list[tuple[Keys, Values]] = []  #: entries that are not written yet, in pieces
+        self._waiting: list[
+            tuple[Sequence[bytes], Sequence[bytes | None]]
+        ] = []  #: entries that are not written yet, in pieces
         self._waiting_bytes = 0  #: of these pieces
         self._filter = BloomFilter(bits_per_key=BLOOM_BITS_PER_KEY)
         self._last_keys: list[Sequence[bytes]] = []  #: of data blocks
@@ -65,7 +67,7 @@ class SstFile:
         self._offset = 0  #: in the file
         self._entries = self._key_bytes = self._value_bytes = 0
 
-    def write(self, keys: Keys, values: Values) -> None:
+    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write the next entries; None is written as an empty value. The caller checks that keys strictly increase.
 
         Raises OSError if writing to the disk fails, maybe only at a later call.
@@ -73,10 +75,10 @@ class SstFile:
         assert len(keys) == len(values), (len(keys), len(values))
         if not keys:
             return
-        size = _bytes(keys) + _bytes(values)
+        size = data_bytes(keys) + data_bytes(values)
         if size >= _GROUP_BYTES:
             self._flush()
-            self._write_groups(keys, values, -(-size // _GROUP_BYTES))
+            self._write_groups(array_of(keys), array_of(values), -(-size // _GROUP_BYTES))
             return
         self._waiting.append((keys, values))
         self._waiting_bytes += size
@@ -103,12 +105,12 @@ class SstFile:
             self._waiting, self._waiting_bytes = [], 0
             self._write_groups(array_of(joined(keys)), array_of(joined(values)), 1)
 
-    def _write_groups(self, keys: Keys, values: Values, groups: int) -> None:
+    def _write_groups(self, keys: _Keys, values: _Values, groups: int) -> None:
         step = -(-len(keys) // groups)
         for start in range(0, len(keys), step):
             self._write_group(keys[start : start + step], values[start : start + step])
 
-    def _write_group(self, keys: Keys, values: Values) -> None:
+    def _write_group(self, keys: _Keys, values: _Values) -> None:
         entries = encode_entries(keys, values, KEY_TRAILER)
         ranges = cuts(entries.offsets, BLOCK_BYTES)
         blocks = [in_file(entries.block(start, end), compresses=True) for start, end in ranges]
@@ -118,8 +120,8 @@ class SstFile:
         width = keys.width if isinstance(keys, FixedBytes) else None
         self._filter.add(xxph3(binary_rows(keys.large_binary()), width))
         self._entries += len(keys)
-        self._key_bytes += _bytes(keys) + len(keys) * len(KEY_TRAILER)
-        self._value_bytes += _bytes(values)
+        self._key_bytes += data_bytes(keys) + len(keys) * len(KEY_TRAILER)
+        self._value_bytes += data_bytes(values)
 
     def _write_tail(self) -> None:
         data_bytes = sum(self._block_bytes)
@@ -183,8 +185,3 @@ def _block(entries: Mapping[bytes, bytes]) -> bytes:
     keys = sorted(entries)
     encoded = encode_entries(array_of(keys), array_of([entries[key] for key in keys]), b"")
     return encoded.block(0, len(keys), entries_per_restart=1)
-
-
-def _bytes(values: Keys | Values) -> int:
-    offsets = values.offsets()
-    return int(offsets[-1] - offsets[0])

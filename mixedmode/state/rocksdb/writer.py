@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Self
 
 from mixedmode.errors import InternalError, MixedmodeError, RetryableError
-from mixedmode.state.arrow_bytes import array_of, none_count, strictly_increase
+from mixedmode.state.arrow_bytes import none_count, piece_of, strictly_increase
 from mixedmode.state.rocksdb.columns import ColumnsWriter
-from mixedmode.state.rocksdb.sst_file import Keys, SstFile, Values
+from mixedmode.state.rocksdb.sst_file import SstFile
 from mixedmode.system_errors import too_many_files
 
 #: the value of a deleted key in a run; no state value is empty. RocksDB's own tombstones would not survive a merge
@@ -46,7 +46,7 @@ class _Files:
         self.deletions = 0
         self._sst = SstFile(path)
 
-    def write(self, keys: Keys, values: Values) -> None:
+    def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         self._sst.write(keys, values)
         self.columns.write(keys, values)
         self.deletions += none_count(values)
@@ -93,14 +93,14 @@ class RunWriter:
         if not keys:
             return
         started = time.perf_counter()
-        new_keys, last = array_of(keys), self._last_key.get(state_id)
-        if (last is not None and new_keys[0] <= last) or not strictly_increase(new_keys):
-            raise _disorder(state_id, [*([] if last is None else [last]), *new_keys])
+        piece, last = piece_of(keys), self._last_key.get(state_id)
+        if (last is not None and piece[0] <= last) or not strictly_increase(piece):
+            raise _disorder(state_id, [*([] if last is None else [last]), *piece])
         try:
-            self._files(state_id).write(new_keys, array_of(values))
+            self._files(state_id).write(piece, piece_of(values))
         except OSError as error:
             raise self._disk_failure(state_id, error) from error
-        self._last_key[state_id] = new_keys[-1]
+        self._last_key[state_id] = piece[-1]
         self.seconds += time.perf_counter() - started
 
     def finish(self) -> list[LocalRun]:
