@@ -63,7 +63,10 @@ class ArrowBytes(Sequence[_Value]):
 
     def lengths(self) -> I64:
         """Return the number of bytes of each value (n,), 0 for None."""
-        return np.diff(self.offsets())
+        lengths = np.diff(self.offsets())
+        if self.column.null_count:  # Arrow allows bytes behind a NULL
+            lengths[self.column.is_null().to_numpy(zero_copy_only=False)] = 0
+        return lengths
 
 
 def array_of(values: Sequence[_Value]) -> "FixedBytes | ArrowBytes[_Value]":

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.state.arrow_bytes import array_of
+from mixedmode.state.arrow_bytes import ArrowBytes, array_of
 from mixedmode.state.rocksdb import sst_file as sst_file_module
 from mixedmode.state.rocksdb.options import BLOCK_BYTES
 from mixedmode.state.rocksdb.sst_file import SstFile
@@ -134,3 +135,14 @@ def test_the_bytes_of_a_file_depend_on_its_entries_only(tmp_path: Path) -> None:
     entries = {b"k%06d" % number: b"v" * (number % 50) for number in range(1000)}
     first, second = (write_ours(tmp_path / name, entries).read_bytes() for name in ("a.sst", "b.sst"))
     assert first == second
+
+
+def test_bytes_that_arrow_keeps_behind_a_deleted_value_are_not_written(tmp_path: Path) -> None:
+    data, offsets = b"firstsecond", np.array([0, 5, 11])
+    buffers = [pa.py_buffer(bytes([0b10])), pa.py_buffer(offsets), pa.py_buffer(data)]
+    values = ArrowBytes[bytes | None](pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2, buffers))
+    file = SstFile(tmp_path / "a.sst")
+    file.write([b"a", b"b"], values)
+    file.finish()
+    with Ingested(tmp_path / "a.sst") as database:
+        assert database.read([]).forward == [(b"a", b""), (b"b", b"second")]

@@ -136,11 +136,11 @@ def encode_entries(
     """Return the entries of (n,) keys, each with `trailer` behind it, and values (n,); None is an empty value."""
     if isinstance(keys, FixedBytes) and isinstance(values, FixedBytes):
         return _encode_fixed(keys, values, trailer)
-    key = [keys.large_binary(), *([pa.scalar(trailer, pa.large_binary())] if trailer else [])]
     head = varints(np.zeros(len(keys), np.int64), keys.lengths() + len(trailer), values.lengths())
-    nothing = pa.scalar(b"", pa.large_binary())
+    parts = [head, keys.large_binary(), pa.scalar(trailer, pa.large_binary()), values.large_binary()]
+    nothing = pa.scalar(b"", pa.large_binary())  # between the parts
     options = pc.JoinOptions(null_handling="replace", null_replacement="")
-    rows = binary_rows(pc.binary_join_element_wise(head, *key, values.large_binary(), nothing, options=options))
+    rows = binary_rows(pc.binary_join_element_wise(*parts, nothing, options=options))
     return Entries(rows.data, np.append(rows.starts, rows.ends[-1]), None)
 
 

@@ -43,12 +43,13 @@ from mixedmode.state.rocksdb.xxph3 import xxph3
 
 _Keys = FixedBytes | ArrowBytes[bytes]
 _Values = FixedBytes | ArrowBytes[bytes | None]
+_Piece = tuple[Sequence[bytes], Sequence[bytes | None]]  # keys and values
 
 _FORMAT_VERSION = 5  # later ones bind checksums to places in the file, and change nothing that a run needs
 _MAGIC = 0x88E241B785F4CFF7
 _BLOCK_TRAILER_BYTES = 5
 _HANDLES_BYTES = 40  # of the footer
-_GROUP_BYTES = 1 * 1024 * 1024  # entries are encoded and written in groups of about this size
+_GROUP_BYTES = 1024 * 1024  # entries are encoded and written in groups of about this size
 _FILTER_NAME = b"fullfilter.rocksdb.BuiltinBloomFilter"
 
 
@@ -57,9 +58,7 @@ class SstFile:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
-        self._waiting: list[
-            tuple[Sequence[bytes], Sequence[bytes | None]]
-        ] = []  #: entries that are not written yet, in pieces
+        self._waiting: list[_Piece] = []  #: entries that are not written yet, as they came
         self._waiting_bytes = 0  #: of these pieces
         self._filter = BloomFilter(bits_per_key=BLOOM_BITS_PER_KEY)
         self._last_keys: list[Sequence[bytes]] = []  #: of data blocks
@@ -124,13 +123,13 @@ class SstFile:
         self._value_bytes += data_bytes(values)
 
     def _write_tail(self) -> None:
-        data_bytes = sum(self._block_bytes)
-        self._offset = data_bytes
+        data_end = sum(self._block_bytes)
+        self._offset = data_end
         filter_handle = self._placed(parts_in_file(self._filter.parts()))
-        filter_bytes = self._offset - data_bytes
+        filter_bytes = self._offset - data_end
         index_handle = self._placed([in_file(self._index(), compresses=True)])
-        index_bytes = self._offset - data_bytes - filter_bytes
-        properties = _block(self._properties(data_bytes, filter_bytes - _BLOCK_TRAILER_BYTES, index_bytes))
+        index_bytes = self._offset - data_end - filter_bytes
+        properties = _block(self._properties(data_end, filter_bytes - _BLOCK_TRAILER_BYTES, index_bytes))
         properties_handle = self._placed([in_file(properties, compresses=False)])
         metaindex = _block({_FILTER_NAME: filter_handle, b"rocksdb.properties": properties_handle})
         handles = self._placed([in_file(metaindex, compresses=False)]) + index_handle
@@ -151,9 +150,9 @@ class SstFile:
         entries = encode_entries(array_of(joined(self._last_keys)), handles, b"")
         return entries.block(0, len(sizes), entries_per_restart=1)
 
-    def _properties(self, data_bytes: int, filter_bytes: int, index_bytes: int) -> dict[bytes, bytes]:
+    def _properties(self, data_end: int, filter_bytes: int, index_bytes: int) -> dict[bytes, bytes]:
         numbers = {
-            b"data.size": data_bytes,
+            b"data.size": data_end,
             b"deleted.keys": 0,
             b"filter.size": filter_bytes,
             b"format.version": _FORMAT_VERSION,
@@ -166,7 +165,7 @@ class SstFile:
             b"num.filter_entries": self._entries,
             b"raw.key.size": self._key_bytes,
             b"raw.value.size": self._value_bytes,
-            b"tail.start.offset": data_bytes,
+            b"tail.start.offset": data_end,
         }
         return {
             **{b"rocksdb." + name: varint(number) for name, number in numbers.items()},
