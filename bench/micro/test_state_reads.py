@@ -8,7 +8,7 @@
 import itertools
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from bench.micro.stages import KEY_SCHEMA, MAX_PARALLELISM, count_and_sum
 from mixedmode.keys import encode_keys, key_groups
 from mixedmode.state import RowCodec
+from mixedmode.state.arrow_bytes import array_of
 from mixedmode.state.keys import stored_keys
 from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb import backend as backend_module
@@ -106,7 +107,7 @@ def test_scan_prefixes(
 def test_write_run(
     benchmark: BenchmarkFixture, entries: dict[bytes, bytes], tmp_path: Path, columns_bytes: int
 ) -> None:
-    keys, values = list(entries), list(entries.values())
+    keys, values = array_of(list(entries)), array_of(list(entries.values()))  # as operators have them
     numbers = itertools.count()
     run = benchmark(lambda: _write(tmp_path / str(next(numbers)), keys, values, columns_bytes=columns_bytes))
     assert run.entries == KEYS
@@ -128,7 +129,9 @@ class _Link:
         os.link(self._source, target)
 
 
-def _write(folder: Path, keys: list[bytes], values: list[bytes], *, columns_bytes: int = COLUMNS_BYTES) -> LocalRun:
+def _write(
+    folder: Path, keys: Sequence[bytes], values: Sequence[bytes], *, columns_bytes: int = COLUMNS_BYTES
+) -> LocalRun:
     with RunWriter(folder, columns_bytes=columns_bytes) as writer:
         writer.write(0, keys, values)
         (run,) = writer.finish()

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from mixedmode.keys import KeySchema, key_widths
 from mixedmode.state import StateRange
+from mixedmode.state.arrow_bytes import large_binary
 from mixedmode.state.keys import PREFIX_BYTES
 
 __all__ = ["Moment", "Part", "StateView"]
@@ -50,5 +51,5 @@ class StateView:
             return [key[first:] for key in stored]
         if self.schema.width is not None:
             return [key[first : first + self.schema.width] for key in stored]
-        widths = key_widths(pa.array(stored, pa.large_binary()), self.schema, after=first).tolist()
+        widths = key_widths(large_binary(stored), self.schema, after=first).tolist()
         return [key[first : first + width] for key, width in zip(stored, widths, strict=True)]

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError
+from mixedmode.state.arrow_bytes import ArrowBytes, large_binary
 from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 
 VERSION = 1
@@ -54,14 +55,14 @@ class RowCodec:
         return (len(self.fields) + 7) // 8
 
     def pack(self, columns: Sequence[pa.Array]) -> Sequence[bytes]:
-        """Return (n,) values from columns of (n,) each: FixedBytes if all fields have fixed width."""
+        """Return (n,) values from columns of (n,) each: FixedBytes if all fields have fixed width, else ArrowBytes."""
         heads = FixedBytes(self._heads(columns))
         if self.is_fixed_width:
             return heads
         parts = [heads.large_binary()]
         parts += [pc.fill_null(c, b"") for f, c in zip(self.fields, columns, strict=True) if _is_binary(f)]
         empty = pa.scalar(b"", pa.large_binary())
-        return pc.binary_join_element_wise(*parts, empty).to_pylist()  # type: ignore[no-any-return]
+        return ArrowBytes(pc.binary_join_element_wise(*parts, empty))
 
     def unpack(self, values: Sequence[bytes]) -> list[pa.Array]:
         """Return columns of (n,) each from (n,) values. Raises CorruptStateError for a wrong version or length."""
@@ -69,8 +70,7 @@ class RowCodec:
             heads = self._read_fixed(values)
             _check_version(heads)
             return self._columns(heads, None)
-        packed = values.large_binary() if isinstance(values, FixedBytes) else pa.array(values, pa.large_binary())
-        return self.unpack_after(packed, np.zeros(len(values), np.int64))
+        return self.unpack_after(large_binary(values), np.zeros(len(values), np.int64))
 
     def unpack_after(self, packed: pa.LargeBinaryArray, prefix_bytes: npt.NDArray[np.int64]) -> list[pa.Array]:
         """As `unpack`, for values after a prefix of `prefix_bytes` (n,) bytes in each element of `packed` (n,)."""

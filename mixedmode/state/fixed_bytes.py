@@ -8,13 +8,11 @@ Invariant (tests/state/test_fixed_bytes.py): sequence, slices and Arrow columns 
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TypeVar, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-
-_Value = TypeVar("_Value", bytes, bytes | None)
 
 
 class FixedBytes(Sequence[bytes]):
@@ -64,23 +62,20 @@ class FixedBytes(Sequence[bytes]):
         """Return an Arrow column (n,) of `width` bytes each, without a copy."""
         return pa.FixedSizeBinaryArray.from_buffers(pa.binary(self.width), len(self), [None, pa.py_buffer(self.rows)])
 
+    def offsets(self) -> npt.NDArray[np.int64]:
+        """Return (n + 1,) positions in the bytes of all values, one after the other."""
+        return np.arange(len(self) + 1, dtype=np.int64) * self.width
+
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Return the number of bytes of each value (n,)."""
+        return np.full(len(self), self.width, np.int64)
+
     def large_binary(self) -> pa.LargeBinaryArray:
         """Return an Arrow column (n,), without a copy of the values."""
-        offsets = np.arange(len(self) + 1, dtype=np.int64) * self.width
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.rows)]
+        buffers = [None, pa.py_buffer(self.offsets()), pa.py_buffer(self.rows)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 
 
 def fixed_rows(values: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     """Return the bytes of all values one after the other, without a copy if they are FixedBytes."""
     return values.rows.ravel() if isinstance(values, FixedBytes) else np.frombuffer(b"".join(values), np.uint8)
-
-
-def joined(pieces: Sequence[Sequence[_Value]]) -> Sequence[_Value]:
-    """Return the concatenation of all pieces: FixedBytes if all pieces are FixedBytes of one width."""
-    if len(pieces) == 1:
-        return pieces[0]
-    fixed = [piece for piece in pieces if isinstance(piece, FixedBytes)]
-    if fixed and len(fixed) == len(pieces) and len({piece.width for piece in fixed}) == 1:
-        return FixedBytes(np.concatenate([piece.rows for piece in fixed]))
-    return [value for piece in pieces for value in piece]

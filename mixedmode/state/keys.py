@@ -14,20 +14,21 @@ import pyarrow.compute as pc
 
 from mixedmode.keys.encode import KeySchema
 from mixedmode.keys.rows import binary_rows
+from mixedmode.state.arrow_bytes import ArrowBytes, large_binary
 from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 
 PREFIX_BYTES = 3
 
 
 def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> Sequence[bytes]:
-    """Return (n,) stored keys, in the order of `keys`: FixedBytes for keys of one length.
+    """Return (n,) stored keys, in the order of `keys`: FixedBytes for fixed_size_binary, otherwise ArrowBytes.
 
     `keys` is fixed_size_binary or large_binary without NULL.
     """
     if pa.types.is_fixed_size_binary(keys.type):
         return _fixed(key_groups, keys, state_id)
     prefixes = FixedBytes(_prefixes(key_groups, state_id)).large_binary()
-    return pc.binary_join_element_wise(prefixes, keys, pa.scalar(b"", keys.type)).to_pylist()  # type: ignore[no-any-return]
+    return ArrowBytes(pc.binary_join_element_wise(prefixes, keys, pa.scalar(b"", keys.type)))
 
 
 def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> FixedBytes:
@@ -49,7 +50,7 @@ def cut_keys(stored: Sequence[bytes], schema: KeySchema, *, before: int, after: 
     if schema.width is not None:
         whole = fixed_rows(stored).reshape(len(stored), before + schema.width + after)
         return FixedBytes(whole[:, before : before + schema.width]).fixed_size_binary()
-    rows = binary_rows(stored.large_binary() if isinstance(stored, FixedBytes) else pa.array(stored, pa.large_binary()))
+    rows = binary_rows(large_binary(stored))
     lengths = rows.ends - rows.starts - before - after
     bounds = np.zeros(len(stored) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])

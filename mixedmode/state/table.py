@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.state.arrow_bytes import without
 from mixedmode.state.backend import KeyedStateBackend
 from mixedmode.state.codec import RowCodec
 from mixedmode.state.descriptor import StateDescriptor
@@ -36,10 +37,6 @@ class StateTable:
 
     def write(self, keys: Sequence[bytes], columns: Sequence[pa.Array], deleted: Sequence[int] = ()) -> None:
         """Write rows for strictly increasing stored `keys`; delete the keys at the positions in `deleted` instead."""
-        values: Sequence[bytes | None] = self._codec.pack(columns)
-        if len(deleted):
-            kept = list(values)
-            for position in deleted:
-                kept[position] = None
-            values = kept
-        self._backend.write(self._descriptor.state_id, keys, values)
+        values = self._codec.pack(columns)
+        written = without(values, deleted) if len(deleted) else values
+        self._backend.write(self._descriptor.state_id, keys, written)

@@ -25,6 +25,7 @@ from mixedmode.operators.aggregate.upsert import UpsertOperator
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, WEIGHT_COLUMN, SubtaskContext
 from mixedmode.operators.tables import column_of
 from mixedmode.state import StateDescriptor, StateTable
+from mixedmode.state.arrow_bytes import values_at
 
 _TEXT_MAX = 200  # characters of a row in a message
 
@@ -127,5 +128,4 @@ def _write(state: StateTable, stored_keys: Sequence[bytes], before: _Numbers, af
     changed = np.flatnonzero(before != after)
     if len(changed):
         gone = np.flatnonzero(after[changed] == 0).tolist()
-        keys = list(stored_keys)
-        state.write([keys[row] for row in changed.tolist()], [pa.array(after[changed])], deleted=gone)
+        state.write(values_at(stored_keys, changed), [pa.array(after[changed])], deleted=gone)

@@ -41,6 +41,7 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.tables import column_of
 from mixedmode.sort import sort_table
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateRange, StateTable
+from mixedmode.state.arrow_bytes import large_binary, values_at
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 
 _MULTIPLICITY = pa.field("multiplicity", pa.int64())
@@ -174,15 +175,15 @@ class MultisetAggregateOperator(NoSideOutputs):
         existed = np.zeros(len(stored), np.bool_)
         existed[found] = True
         touched = np.flatnonzero((change != 0) & (existed | (multiplicity > 0)))
-        touched_keys = pa.array(stored, pa.large_binary()).take(pa.array(touched))
+        touched_keys = values_at(stored, touched)
         kept = multiplicity[touched]
-        state.write(touched_keys.to_pylist(), [pa.array(kept)], deleted=np.flatnonzero(kept == 0).tolist())
-        return _KeyRows(key_of_row[first_rows][touched], touched_keys, kept)
+        state.write(touched_keys, [pa.array(kept)], deleted=np.flatnonzero(kept == 0).tolist())
+        return _KeyRows(key_of_row[first_rows][touched], large_binary(touched_keys), kept)
 
     def _with_row_keys(self, table: pa.Table) -> pa.Table:
         """Return a table of the key group, the key and row as one sortable key, and the weight."""
         arguments = [column_of(table, argument_name(i)) for i in range(len(self.argument_types))]
-        rows = pa.array(self._codec.pack([ordered_values(a).to_arrow() for a in arguments]), pa.large_binary())
+        rows = large_binary(self._codec.pack([ordered_values(a).to_arrow() for a in arguments]))
         keys = column_of(table, KEY_COLUMN).cast(pa.large_binary())
         if self.argument_types:
             keys = pc.binary_join_element_wise(keys, rows, pa.scalar(b"", pa.large_binary()))

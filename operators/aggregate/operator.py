@@ -34,6 +34,7 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.tables import column_of, keyed_table
 from mixedmode.sort import Combine
 from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
+from mixedmode.state.arrow_bytes import values_at
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 
 _NO_ROWS = np.empty(0, np.intp)
@@ -279,9 +280,8 @@ def _write(
         return
     touched = np.flatnonzero(existed | exists)  # a key that was inserted and deleted within this epoch is not written
     kept = pa.array(touched)
-    keys = list(stored_keys)
     state.write(
-        [keys[row] for row in touched.tolist()],
+        values_at(stored_keys, touched),
         [column.take(kept) for column in columns],
         deleted=np.flatnonzero(~exists[touched]).tolist(),
     )

@@ -24,7 +24,7 @@ from mixedmode.operators.aggregate.reduce import Grouping, bytes_of_ranks, rank_
 from mixedmode.operators.aggregate.registers import Rows
 from mixedmode.operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
 from mixedmode.state import RowCodec
-from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.arrow_bytes import large_binary
 
 _TIME = pa.field("_time", pa.int64())
 
@@ -64,10 +64,7 @@ class MultisetAggregator(Aggregator):
     def partials(self, grouping: Grouping, rows: Rows) -> list[pa.Array]:
         assert rows.times_us is not None, "windows have event time"
         arguments = [ordered_values(rows.arguments[i].column).to_arrow() for i in range(self.arguments)]
-        packed = self._codec.pack([pa.array(rows.times_us), *arguments])
-        if isinstance(packed, FixedBytes):
-            return _packed(grouping, packed.large_binary())
-        return _packed(grouping, pa.array(packed, pa.large_binary()))
+        return _packed(grouping, large_binary(self._codec.pack([pa.array(rows.times_us), *arguments])))
 
     @override
     def merge(self, grouping: Grouping, columns: Sequence[pa.Array]) -> list[pa.Array]:

@@ -16,6 +16,7 @@ from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import decoded_rows, encoded_rows
 from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.state import StateDescriptor, StateTable
+from mixedmode.state.arrow_bytes import values_at
 from mixedmode.time import MIN_TIME_US, shifted_us
 
 __all__ = ["ANSWERS", "ANSWER_FIELDS", "EXPIRIES", "BlockAnswers", "Remembered", "as_columns", "expiring_us"]
@@ -123,7 +124,7 @@ class Remembered:
         rows = pa.array(order[touched], mask=~is_new[touched])
         ends = pa.array(np.full(len(touched), self._until_us, np.int64))
         deleted = np.flatnonzero(~is_new[touched]).tolist()
-        self._answers.write([self._stored[at] for at in touched.tolist()], [ends, packed.take(rows)], deleted)
+        self._answers.write(values_at(self._stored, touched), [ends, packed.take(rows)], deleted)
 
     def finish(self) -> None:
         """Write what is left, after the last key."""

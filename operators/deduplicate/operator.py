@@ -49,6 +49,7 @@ from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, l
 from mixedmode.operators.window.stored import StoredRows, stored_in
 from mixedmode.sort import Combine, sort_table, take_rows
 from mixedmode.state import StateDescriptor, StateTable
+from mixedmode.state.arrow_bytes import values_at
 from mixedmode.state.keys import PREFIX_BYTES
 from mixedmode.time import EpochTime, shifted_us
 
@@ -235,9 +236,8 @@ class _Run:
             expiring = np.flatnonzero(last.is_new & ~is_forgotten)
             times = joined(encoded_times(last.times_us[expiring]), keys.take(pa.array(expiring)))
             self._expiries.write(groups, groups[expiring], times)
-        written = pa.array(stored, pa.large_binary()).take(pa.array(touched)).to_pylist()
         deleted = np.flatnonzero(is_forgotten[touched]).tolist()
-        self._emitted.write(written, [pa.array(last.times_us[touched])], deleted=deleted)
+        self._emitted.write(values_at(stored, touched), [pa.array(last.times_us[touched])], deleted=deleted)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, leading_times
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor
+from mixedmode.state.arrow_bytes import ArrowBytes, large_binary, without
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 
 __all__ = ["SideRows", "StoredSide", "entries_of", "parts_of_entries", "rows_state", "stored_rows"]
@@ -161,12 +162,9 @@ class StoredSide:
         order = order[((kept & has_changed) | (~kept & was_stored))[order]]
         if not len(order):
             return
-        values: list[bytes | None] = list(
-            _CODEC.pack([pa.array(counts[order]), pa.array(has_match[order].astype(np.int64))])
-        )
-        for position in np.flatnonzero(~kept[order]).tolist():
-            values[position] = None
-        self._backend.write(self._state_id, distinct.take(pa.array(order)).to_pylist(), values)
+        values = _CODEC.pack([pa.array(counts[order]), pa.array(has_match[order].astype(np.int64))])
+        written = without(values, np.flatnonzero(~kept[order]).tolist())
+        self._backend.write(self._state_id, ArrowBytes(distinct.take(pa.array(order))), written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +207,7 @@ def entries_of(
     parts = [keys, encoded_times(times_us), *([encoded_rows(columns, fields)] if fields else [])]
     wide = [part.cast(pa.large_binary()) for part in parts]
     packed = pc.binary_join_element_wise(*wide, pa.scalar(b"", pa.large_binary()))
-    return pa.array(list(stored_keys(groups, packed, state_id)), pa.large_binary())
+    return large_binary(stored_keys(groups, packed, state_id))
 
 
 @dataclass(frozen=True, slots=True)

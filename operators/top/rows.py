@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from mixedmode.keys import KeySchema, decode_keys, encode_keys, key_pieces
 from mixedmode.keys.rows import binary_rows, read_at
 from mixedmode.operators.aggregate.values import Int64s, Values, from_ordered, ordered_values
+from mixedmode.state.arrow_bytes import large_binary
 from mixedmode.state.fixed_bytes import FixedBytes
 
 _LENGTH_BYTES = 4
@@ -125,7 +126,7 @@ def taken(values: pa.LargeBinaryArray, rows: npt.NDArray[np.intp]) -> pa.LargeBi
 
 def without_prefix(stored: Sequence[bytes], prefix_bytes: int, *, bytes_after: int = 0) -> pa.LargeBinaryArray:
     """Return stored keys (n,) without their first bytes, and without their last `bytes_after`."""
-    rows = binary_rows(pa.array(stored, pa.large_binary()))
+    rows = binary_rows(large_binary(stored))
     return cut(rows.data, rows.starts + prefix_bytes, rows.ends - bytes_after)
 
 

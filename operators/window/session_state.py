@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from mixedmode.operators.window.keys import Int64s, encoded_times, joined, trailing_times
 from mixedmode.operators.window.partials import Bools, Layout, Partials
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor
+from mixedmode.state.arrow_bytes import ArrowBytes, large_binary
 from mixedmode.state.keys import stored_keys
 
 SESSIONS_ID, ENDS_ID = 0, 1
@@ -67,12 +68,12 @@ class SessionState:
         starts = np.concatenate([gone.starts, kept.starts])
         order = np.lexsort((starts, key))
         stored_as = joined(keys.take(pa.array(key[order])), encoded_times(starts[order]))
-        values: list[bytes | None] = [None] * len(gone.key)
-        values += self._codec.pack([pa.array(kept.ends), *self._layout.state_columns(kept.windows)])
+        values = large_binary(self._codec.pack([pa.array(kept.ends), *self._layout.state_columns(kept.windows)]))
+        rows = pa.array(order - len(gone.key), mask=order < len(gone.key))
         self._backend.write(
             self._sessions_id,
             stored_keys(groups[key[order]], stored_as, self._sessions_id),
-            [values[row] for row in order.tolist()],
+            ArrowBytes(values.take(rows)),
         )
 
     def write_ends(self, groups: Groups, keys: pa.Array, gone: Sessions, kept: Sessions) -> None:
@@ -81,7 +82,7 @@ class SessionState:
             of_session = groups[sessions.key]
             ends, starts = encoded_times(sessions.ends), encoded_times(sessions.starts)
             stored_as = joined(ends, keys.take(pa.array(sessions.key)), starts)
-            stored = pa.array(stored_keys(of_session, stored_as, self._ends_id), pa.large_binary())
+            stored = large_binary(stored_keys(of_session, stored_as, self._ends_id))
             self._held.append(_Held(of_session, stored, np.full(len(of_session), is_deleted)))
         newest = int(groups[-1])
         if newest != self._newest:  # tables come in order of key groups, so all earlier groups are complete
@@ -105,8 +106,8 @@ class SessionState:
         count = len(order) if before is None else int((held.groups < before).sum())
         ready, rest = held.take(order[:count]), held.take(order[count:])
         self._held = [rest]
-        values = np.array([_PRESENT, None], object)[ready.is_deleted.astype(np.intp)]
-        self._backend.write(self._ends_id, ready.stored.to_pylist(), values.tolist())
+        values = pa.array([_PRESENT, None], pa.large_binary()).take(pa.array(ready.is_deleted.astype(np.intp)))
+        self._backend.write(self._ends_id, ArrowBytes(ready.stored), ArrowBytes(values))
 
 
 @dataclass(frozen=True, slots=True)

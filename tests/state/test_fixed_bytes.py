@@ -5,7 +5,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.state.fixed_bytes import FixedBytes, joined
+from mixedmode.state.arrow_bytes import joined
+from mixedmode.state.fixed_bytes import FixedBytes
 from tests.state.runs import fixed
 
 

@@ -72,7 +72,7 @@ def test_rows_that_exist_are_read_with_their_positions(
 
 def test_stored_keys_carry_the_state_of_the_table() -> None:
     table = StateTable(DESCRIPTOR, Entries())
-    assert table.stored_keys(np.array([1], np.uint16), pa.array([b"k"], pa.large_binary())) == [b"\x00\x01\x05k"]
+    assert list(table.stored_keys(np.array([1], np.uint16), pa.array([b"k"], pa.large_binary()))) == [b"\x00\x01\x05k"]
 
 
 def test_a_descriptor_says_enough_to_decode_the_values_without_the_program() -> None:

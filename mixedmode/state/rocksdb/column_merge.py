@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.state.arrow_bytes import ArrowBytes
 from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb.columns import RunColumns
 
 
-def newest_entries(runs: Sequence[RunColumns]) -> Iterator[tuple[FixedBytes, list[bytes | None]]]:
+def newest_entries(runs: Sequence[RunColumns]) -> Iterator[tuple[FixedBytes, ArrowBytes[bytes | None]]]:
     """Yield keys, strictly increasing over all batches, and their values, None for a deleted key.
 
     `runs` are ordered oldest first. All keys have the same length. Each batch covers the key range of one batch of the
@@ -37,10 +38,10 @@ def newest_entries(runs: Sequence[RunColumns]) -> Iterator[tuple[FixedBytes, lis
         yield _newest(np.concatenate(keys), pa.concat_arrays(values))
 
 
-def _newest(keys: npt.NDArray[np.bytes_], values: pa.LargeBinaryArray) -> tuple[FixedBytes, list[bytes | None]]:
+def _newest(keys: npt.NDArray[np.bytes_], values: pa.LargeBinaryArray) -> tuple[FixedBytes, ArrowBytes[bytes | None]]:
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     is_first = np.ones(len(keys), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     rows = ordered[is_first].view(np.uint8).reshape(-1, keys.itemsize)
-    return FixedBytes(rows), values.take(pa.array(order[is_first])).to_pylist()
+    return FixedBytes(rows), ArrowBytes(values.take(pa.array(order[is_first])))

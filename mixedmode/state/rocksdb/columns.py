@@ -29,7 +29,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.checkpoint.checksum import file_checksum
-from mixedmode.state.fixed_bytes import FixedBytes, joined
+from mixedmode.state.arrow_bytes import array_of, joined, large_binary, values_at
+from mixedmode.state.fixed_bytes import FixedBytes
 
 # Searching all batches of all runs costs about as much as this many point reads; bench/micro/test_state_reads.py.
 KEYS_WORTH_A_SEARCH = 256
@@ -91,7 +92,7 @@ class ColumnsWriter:
             self.discard()
             return
         self._key_type = keys.type
-        batch = pa.record_batch([keys, _value_array(joined(self._values))], names=["key", "value"])
+        batch = pa.record_batch([keys, large_binary(joined(self._values))], names=["key", "value"])
         self._bytes_left -= batch.nbytes
         if self._bytes_left < 0:
             self.discard()
@@ -177,7 +178,7 @@ class NewestRuns:
                 is_open[found] = False
             wanted, rest = wanted[is_open], rest[is_open]
         if len(rest) and not self.is_all:
-            values[rest] = read_rest([keys[position] for position in rest.tolist()])
+            values[rest] = read_rest(values_at(keys, rest))
         return values.tolist()
 
 
@@ -241,25 +242,17 @@ class ColumnsFolder:
 
 def _key_array(keys: Sequence[bytes], key_type: pa.DataType | None) -> pa.FixedSizeBinaryArray | None:
     """Return the keys as an Arrow column; None if their lengths differ, or are not that of `key_type`."""
-    if isinstance(keys, FixedBytes):
-        found = keys.fixed_size_binary()
-        return found if key_type in {None, found.type} else None
-    try:
-        return pa.array(keys, key_type or pa.binary(len(keys[0])))
-    except pa.ArrowInvalid:
+    fixed = array_of(keys)
+    if not isinstance(fixed, FixedBytes):
         return None
-
-
-def _value_array(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
-    return values.large_binary() if isinstance(values, FixedBytes) else pa.array(values, pa.large_binary())
+    found = fixed.fixed_size_binary()
+    return found if key_type in {None, found.type} else None
 
 
 def _searchable(keys: Sequence[bytes]) -> npt.NDArray[np.bytes_] | None:
     """Return the keys as a numpy array in byte order; None if their lengths differ."""
-    if isinstance(keys, FixedBytes):
-        return keys.comparable()
-    widths = set(map(len, keys))
-    return np.frombuffer(b"".join(keys), f"S{widths.pop()}") if len(widths) == 1 else None
+    found = array_of(keys)
+    return found.comparable() if isinstance(found, FixedBytes) else None
 
 
 def _hashed(run_name: str) -> str:

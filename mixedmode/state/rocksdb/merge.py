@@ -15,6 +15,7 @@ from pathlib import Path
 from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
 from mixedmode.keys import KeyGroupRange
+from mixedmode.state.arrow_bytes import none_count, present, values_at
 from mixedmode.state.keys import range_of_groups
 from mixedmode.state.rocksdb.column_merge import newest_entries
 from mixedmode.state.rocksdb.columns import RunColumns
@@ -89,13 +90,13 @@ def _ingest(database: Rdict, folder: Path, runs: Sequence[WantedRun]) -> None:
 def _write(batches: Iterator[_Entries], writer: RunWriter, state_id: int, *, keeps_tombstones: bool) -> None:
     is_empty, last_key = True, b""
     for keys, values in batches:
-        if keeps_tombstones or None not in values:
+        if keeps_tombstones or not none_count(values):
             writer.write(state_id, keys, values)
             is_empty = False
         else:
-            kept = [entry for entry in zip(keys, values, strict=True) if entry[1] is not None]
-            writer.write(state_id, [key for key, _ in kept], [value for _, value in kept])
-            is_empty = is_empty and not kept
+            kept = present(values)
+            writer.write(state_id, values_at(keys, kept), values_at(values, kept))
+            is_empty = is_empty and not len(kept)
         last_key = keys[-1]
     if is_empty and last_key:
         # Every key is deleted. One tombstone stays, so that the merged run exists and a replica can count it as held.

@@ -18,8 +18,9 @@ from typing import Any
 from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
 from mixedmode.errors import MixedmodeError, RetryableError
+from mixedmode.state.arrow_bytes import joined
 from mixedmode.state.backend import StateRange
-from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows, joined
+from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 from mixedmode.state.rocksdb.backend import KEYS_PER_CALL
 from mixedmode.state.rocksdb.options import replica_options
 from mixedmode.state.rocksdb.writer import TOMBSTONE

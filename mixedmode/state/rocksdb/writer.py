@@ -12,11 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from rocksdict import SstFileWriter
-
 from mixedmode.errors import InternalError, MixedmodeError, RetryableError
+from mixedmode.state.arrow_bytes import none_count, piece_of, strictly_increase
 from mixedmode.state.rocksdb.columns import ColumnsWriter
-from mixedmode.state.rocksdb.options import run_options
+from mixedmode.state.rocksdb.sst_file import SstFile
 from mixedmode.system_errors import too_many_files
 
 #: the value of a deleted key in a run; no state value is empty. RocksDB's own tombstones would not survive a merge
@@ -45,19 +44,12 @@ class _Files:
         self.columns = columns
         self.entries = 0
         self.deletions = 0
-        self._sst = SstFileWriter(run_options())
-        self._sst.open(str(path))
+        self._sst = SstFile(path)
 
     def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-        sst, deletions = self._sst, 0
-        for key, value in zip(keys, values, strict=True):
-            if value is None:
-                deletions += 1
-                sst[key] = TOMBSTONE
-            else:
-                sst[key] = value
-        self.deletions += deletions
+        self._sst.write(keys, values)
         self.columns.write(keys, values)
+        self.deletions += none_count(values)
         self.entries += len(keys)
 
     def finish(self, state_id: int) -> LocalRun:
@@ -65,6 +57,7 @@ class _Files:
         return LocalRun(self.path, state_id, self.entries, self.deletions, self.columns.finish())
 
     def discard(self) -> None:
+        self._sst.discard()
         self.path.unlink(missing_ok=True)
         self.columns.discard()
 
@@ -100,11 +93,14 @@ class RunWriter:
         if not keys:
             return
         started = time.perf_counter()
+        piece, last = piece_of(keys), self._last_key.get(state_id)
+        if (last is not None and piece[0] <= last) or not strictly_increase(piece):
+            raise _disorder(state_id, [*([] if last is None else [last]), *piece])
         try:
-            self._files(state_id).write(keys, values)
-        except Exception as error:  # rocksdict raises plain Exception
-            raise too_many_files(error, f"path={self._path(state_id)}") or self._refusal(state_id, keys) from error
-        self._last_key[state_id] = keys[-1]
+            self._files(state_id).write(piece, piece_of(values))
+        except OSError as error:
+            raise self._disk_failure(state_id, error) from error
+        self._last_key[state_id] = piece[-1]
         self.seconds += time.perf_counter() - started
 
     def finish(self) -> list[LocalRun]:
@@ -116,8 +112,8 @@ class RunWriter:
         for state_id in sorted(self._open):
             try:
                 runs.append(self._open[state_id].finish(state_id))
-            except Exception as error:  # rocksdict raises plain Exception
-                raise too_many_files(error, f"path={self._path(state_id)}") or self._refusal(state_id, []) from error
+            except OSError as error:
+                raise self._disk_failure(state_id, error) from error
         self._open.clear()
         return runs
 
@@ -128,18 +124,9 @@ class RunWriter:
             self._open[state_id] = _Files(self._path(state_id), columns)
         return self._open[state_id]
 
-    def _refusal(self, state_id: int, keys: Sequence[bytes]) -> MixedmodeError:
-        """Return the error for a failed write of `keys`: they are not in order, or else the disk failed."""
-        last = self._last_key.get(state_id)
-        in_order = [*([] if last is None else [last]), *keys]
-        for before, key in pairwise(in_order):
-            if key <= before:
-                return InternalError(
-                    "keys of a sorted run must be strictly increasing, and these are not, so state would be lost. This "
-                    f"is a defect; report it. state_id={state_id}, key={key.hex()}, key_before={before.hex()}"
-                )
+    def _disk_failure(self, state_id: int, error: OSError) -> MixedmodeError:
         files = self._open.get(state_id)
-        return RetryableError(
+        return too_many_files(error, f"path={self._path(state_id)}") or RetryableError(
             "the local disk does not take the new state of this epoch; nothing of it is committed. Free some space "
             "there, or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
             f"path={self._path(state_id)}, entries_written={0 if files is None else files.entries}"
@@ -147,3 +134,12 @@ class RunWriter:
 
     def _path(self, state_id: int) -> Path:
         return self._folder / f"state-{state_id:03}.sst"
+
+
+def _disorder(state_id: int, keys: Sequence[bytes]) -> InternalError:
+    """Return the error for keys of which one does not sort after the one before."""
+    before, key = next(pair for pair in pairwise(keys) if pair[1] <= pair[0])
+    return InternalError(
+        "keys of a sorted run must be strictly increasing, and these are not, so state would be lost. This "
+        f"is a defect; report it. state_id={state_id}, key={key.hex()}, key_before={before.hex()}"
+    )

@@ -1,0 +1,156 @@
+"""Blocks of RocksDB's table format: entries as bytes, cut into blocks, and blocks as they are in a file.
+
+A block is a list of entries, then the offsets of its restart points (u32 each), then their number (u32). An entry is
+
+    shared varint | unshared varint | value length varint | key, without its `shared` first bytes | value
+
+in which `shared` counts the first bytes that equal those of the key before. It is 0 here: then a block's entries do not
+depend on each other, and LZ4 finds equal bytes as well. Readers search the restart points, which are then entries at a
+constant distance, and step from there. A stored key is the user's key and 8 bytes: sequence number 0, and "value".
+
+In a file, a block is followed by the kind of its compression (u8) and a checksum (u32). A compressed block begins with
+its size before (varint). All numbers are little-endian; a varint has 7 bits in each byte, the lowest first, and the
+eighth bit says that more bytes follow.
+
+Sources: https://github.com/facebook/rocksdb/blob/main/table/block_based/block_builder.cc (entries, restart points),
+https://github.com/facebook/rocksdb/blob/main/table/format.cc (checksums).
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from mixedmode.keys.arrow import I64, U8
+from mixedmode.keys.rows import binary_rows
+from mixedmode.state.arrow_bytes import ArrowBytes
+from mixedmode.state.fixed_bytes import FixedBytes
+
+XXH3_CHECKSUM = 4  # in the footer
+KEY_TRAILER = bytes([1, 0, 0, 0, 0, 0, 0, 0])  # "value", then 7 bytes of the sequence number
+ENTRIES_PER_RESTART = 16  # of data blocks
+_NOT_COMPRESSED, _LZ4 = 0, 4
+_CODEC = pa.Codec("lz4_raw")
+
+
+def in_file(block: bytes, *, compresses: bool) -> bytes:
+    """Return a block as in the file: compressed if that saves an eighth of its bytes, and with its last five bytes."""
+    kind = _NOT_COMPRESSED
+    if compresses:
+        compressed = b"".join((varint(len(block)), _CODEC.compress(block)))
+        if 8 * len(compressed) <= 7 * len(block):
+            block, kind = compressed, _LZ4
+    return b"".join((block, _trailer(kind, xxhash.xxh3_64_intdigest(block))))
+
+
+def parts_in_file(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield a block that comes in parts as in the file, not compressed, and with its last five bytes."""
+    digest = xxhash.xxh3_64()
+    for part in parts:
+        digest.update(part)
+        yield part
+    yield _trailer(_NOT_COMPRESSED, digest.intdigest())
+
+
+def _trailer(kind: int, digest: int) -> bytes:
+    # RocksDB hashes the block without the byte that follows, and puts this byte in by a multiplication.
+    return struct.pack("<BI", kind, (digest ^ kind * 0x6B9083D9) & 0xFFFFFFFF)
+
+
+def varint(number: int) -> bytes:
+    """Return a number >= 0 with 7 bits in each byte. Example: 300 is ac 02."""
+    out = bytearray()
+    while number >= 128:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def varints(*numbers: I64) -> pa.LargeBinaryArray:
+    """Return a column (n,): in row i, element i of all `numbers` (n,) as varints, one after the other."""
+    matrices, uses = [], []
+    for column in numbers:
+        rest = column[:, None] >> 7 * np.arange(len(varint(int(column.max()))))
+        matrices.append((rest & 127 | np.where(rest < 128, 0, 128)).astype(np.uint8))
+        uses.append(rest > 0)
+        uses[-1][:, 0] = True
+    matrix, used = np.hstack(matrices), np.hstack(uses)
+    if used.all():
+        return FixedBytes(matrix).large_binary()
+    offsets = np.zeros(len(matrix) + 1, np.int64)
+    np.cumsum(used.sum(axis=1), out=offsets[1:])
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(matrix[used])]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(matrix), buffers)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Entries of blocks, in key order: entry i is data[offsets[i]:offsets[i + 1]]; `offsets` is (n + 1,).
+
+    `width` is the number of bytes of all entries, None if they differ.
+    """
+
+    data: U8
+    offsets: I64
+    width: int | None
+
+    def block(self, start: int, end: int, *, entries_per_restart: int = ENTRIES_PER_RESTART) -> bytes:
+        """Return the block of the entries [start, end)."""
+        offsets = self.offsets[start : end + 1]
+        if self.width is None:
+            restarts = _restarts(offsets[:-1:entries_per_restart] - offsets[0])
+        else:
+            restarts = _uniform_restarts(end - start, self.width, entries_per_restart)
+        return b"".join((self.data[offsets[0] : offsets[-1]], restarts))  # type: ignore[arg-type]  # a buffer, too
+
+
+def _restarts(offsets: I64) -> bytes:
+    return offsets.astype("<u4").tobytes() + struct.pack("<I", len(offsets))
+
+
+@lru_cache(64)
+def _uniform_restarts(entries: int, width: int, entries_per_restart: int) -> bytes:
+    return _restarts(np.arange(0, entries, entries_per_restart) * width)
+
+
+def cuts(offsets: I64, size: int) -> list[tuple[int, int]]:
+    """Return ranges [start, end) of entries, each of about `size` bytes or one entry; they cover all entries.
+
+    Example: entries of 30 bytes each and a size of 100: four begin before 100, three before 200: (0, 4), (4, 7), ...
+    """
+    number = (offsets[:-1] - offsets[0]) // size
+    bounds = np.flatnonzero(number[1:] != number[:-1]) + 1
+    return list(pairwise([0, *bounds.tolist(), len(number)]))
+
+
+def encode_entries(
+    keys: FixedBytes | ArrowBytes[bytes], values: FixedBytes | ArrowBytes[bytes | None], trailer: bytes
+) -> Entries:
+    """Return the entries of (n,) keys, each with `trailer` behind it, and values (n,); None is an empty value."""
+    if isinstance(keys, FixedBytes) and isinstance(values, FixedBytes):
+        return _encode_fixed(keys, values, trailer)
+    head = varints(np.zeros(len(keys), np.int64), keys.lengths() + len(trailer), values.lengths())
+    parts = [head, keys.large_binary(), pa.scalar(trailer, pa.large_binary()), values.large_binary()]
+    nothing = pa.scalar(b"", pa.large_binary())  # between the parts
+    options = pc.JoinOptions(null_handling="replace", null_replacement="")
+    rows = binary_rows(pc.binary_join_element_wise(*parts, nothing, options=options))
+    return Entries(rows.data, np.append(rows.starts, rows.ends[-1]), None)
+
+
+def _encode_fixed(keys: FixedBytes, values: FixedBytes, trailer: bytes) -> Entries:
+    head = b"\0" + varint(keys.width + len(trailer)) + varint(values.width)
+    widths = {"head": len(head), "key": keys.width, "trailer": len(trailer), "value": values.width}
+    rows = np.empty(len(keys), [(name, f"V{width}") for name, width in widths.items()])
+    rows["head"] = np.void(head)
+    if trailer:
+        rows["trailer"] = np.void(trailer)
+    rows["key"] = keys.rows.view(f"V{keys.width}").ravel()
+    rows["value"] = values.rows.view(f"V{values.width}").ravel()
+    return Entries(rows.view(np.uint8), np.arange(len(rows) + 1) * rows.itemsize, rows.itemsize)
