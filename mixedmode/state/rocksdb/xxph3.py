@@ -156,7 +156,7 @@ class _Keys:
 
     def _stripe(self, at: I64, secret_at: int) -> U64:
         """Return what 64 bytes of each key add to its eight sums: (n, 8)."""
-        words = read_at(self._data, "<u8", at[:, None] + np.arange(0, _STRIPE_BYTES, 8))
+        words = read_at(self._data, f"V{_STRIPE_BYTES}", at).view("<u8").reshape(-1, 8)
         keyed = words ^ _secret(secret_at, 8)
         return words + (keyed & _LOW) * (keyed >> _HALF)
 
