@@ -8,7 +8,7 @@ COMPACTION_AFTER_RUNS = 8  # reads look into at most about this many overlapping
 
 
 def run_options(cache_bytes: int = BLOCK_BYTES) -> Options:
-    """Return the table format of runs, as options. RocksDB's own writer, which caches no blocks, takes them as they are."""
+    """Return the table format of runs, as options. RocksDB's own writer, which caches no blocks, takes them, too."""
     options = Options(raw_mode=True)
     table = BlockBasedOptions()
     table.set_bloom_filter(BLOOM_BITS_PER_KEY, block_based=False)
