@@ -18,10 +18,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of, in_order
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
 from mixedmode.connectors.files.parquet_settings import unusual_in
-from mixedmode.expressions import KINDS, RAISE_ERROR, TEXT_PARTS, Call, Column, Literal, Query
+from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Column, Literal, Query
 
 __all__ = ["OnlySparkError", "read_queries_of", "read_query_of"]
 
@@ -67,9 +68,10 @@ class _OtherFrameError(Exception):
 def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None) -> Query:
     """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it.
 
+    It has no call of a function of the job.
     names: those of the columns of `until` in the query; None: their own, no two of which are equal.
     """
-    queries = read_queries_of(frame, until=until, names=names)
+    queries = read_queries_of(frame, until=until, names=names, may_call=False)
     if len(queries) > 1:
         msg = "it has Union"
         raise OnlySparkError(msg)
@@ -83,17 +85,19 @@ def read_queries_of(
     others: Sequence[DataFrame] = (),
     names: Sequence[str] | None = None,
     may_leave: bool = False,
+    may_call: bool = True,
 ) -> tuple[Query, ...]:
     """Return the rows of a frame that are made of those of `until`, as queries: one, or one for each branch of unions.
 
     Raise OnlySparkError if only Spark can do it. others: frames in which other branches may end.
     may_leave: Spark can read the rows instead, so a query may raise LeftToSparkError for some values.
-    names: see `read_query_of`.
+    may_call: a query may call functions of the job.  names: see `read_query_of`.
     """
     try:
         _check_settings(str(frame._jdf.sparkSession().conf().getAll().toString()), of_files=may_leave)
         ends = [analysed(one) for one in (until, *others)]
-        return tuple(_queries(lambda path: _Reader(frame, ends, path, names, may_leave=may_leave).query()))
+        reader = partial(_Reader, frame, ends, names=names, may_leave=may_leave, may_call=may_call)
+        return tuple(_queries(lambda path: reader(path).query()))
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
@@ -135,6 +139,7 @@ class _Reader:
         names: Sequence[str] | None,
         *,
         may_leave: bool,
+        may_call: bool,
     ) -> None:
         context = frame.sparkSession.sparkContext
         self._gateway = context._gateway
@@ -145,6 +150,8 @@ class _Reader:
         self._path = list(path)
         self._is_branch = False
         self._names = names
+        self._session = frame.sparkSession
+        self._may_call = may_call
         self._nodes = OptimisedNodes(may_leave=may_leave)
         self._filters: list[int] = []
         #: {id of a column: function that returns its node}, of the columns below the node that is read
@@ -159,7 +166,11 @@ class _Reader:
         columns = [(str(one.name()), self._columns[one.exprId().id()]()) for one in items_of(self._plan.output())]
         # Spark does not check the other conditions if one is false for all rows
         filters = sorted(self._filters, key=lambda number: not isinstance(self._nodes[number], Literal))
-        return self._nodes.query(filters, columns)
+        query = self._nodes.query(filters, columns)
+        try:
+            return in_order(query)
+        except NotCalledError as error:
+            raise OnlySparkError(str(error)) from error
 
     def _read(self, plan: _Java) -> None:
         """Note the filters of a plan, and its columns."""
@@ -277,8 +288,22 @@ class _Reader:
         if kind == "Cast" and kind_of(found.child()) == RAISE_ERROR:
             return self._raised(found)
         if kind not in KINDS:
-            raise _only_spark(found)
+            return self._called(kind, found)
         return self._call(kind, found, [self._expression(child) for child in items_of(found.children())])
+
+    def _called(self, kind: str, found: _Java) -> int:
+        """Read a call of a function of the job."""
+        if kind != FUNCTION_CALL or not self._may_call:
+            raise _only_spark(found)
+        chain = chain_of(found)
+        arguments = tuple(self._expression(child) for child in items_of(chain[0].children()))
+        try:
+            function = function_of(self._session, chain, [self._nodes[number] for number in arguments])
+        except NotCalledError as error:
+            msg = f"{_only_spark(found)}: {error}"
+            raise OnlySparkError(msg) from error
+        call = Call(kind, arguments, self._type(found), (str(found.evalType()),), function=function)
+        return self._add(call, found)
 
     def _raised(self, cast: _Java) -> int:
         """Read `raise_error` with a constant text, which Spark casts from its own type without values."""
