@@ -17,8 +17,8 @@ from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegralType, S
 from pyspark.util import PythonEvalType
 
 from mixedmode.analysis.catalyst import items_of, kind_of
-from mixedmode.expressions import FUNCTION_CALL, Call, Column, ColumnFunction, Node, Query, called_nodes
-from mixedmode.tasks.function_columns import ArrowCalls, RecordCalls, arrow_type
+from mixedmode.expressions import FUNCTION_CALL, Call, Column, ColumnFunction, Literal, Node, Query, called_nodes
+from mixedmode.tasks.function_columns import BatchCalls, RecordCalls, arrow_type
 from mixedmode.tasks.sql_functions import SqlFunction
 
 __all__ = ["NotCalledError", "chain_of", "function_of", "in_order"]
@@ -29,8 +29,10 @@ _ROWS_MAX = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _NO_LIMIT = 2**31 - 1
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 _ZONE = "spark.sql.session.timeZone"
+_EXTENSION_TYPES = "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"
 _PER_RECORD, _IN_BATCHES = PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF
 _ARROW: int | None = getattr(PythonEvalType, "SQL_SCALAR_ARROW_UDF", None)
+_PANDAS = PythonEvalType.SQL_SCALAR_PANDAS_UDF
 
 
 class NotCalledError(Exception):
@@ -67,12 +69,14 @@ def function_of(session: SparkSession, chain: Sequence[_Java], arguments: Sequen
     if result is None:
         msg = f"its result is {result_type.simpleString()}"
         raise NotCalledError(msg)
-    if kind == _ARROW:
-        _check_arrow(session, arguments)
+    if kind in (_ARROW, _PANDAS):
+        _check_columns(session, arguments)
+        if kind == _PANDAS:
+            _check_pandas(session, arguments, result)
         rows_max = int(session.conf.get(_ROWS_MAX) or 0)
-        return ArrowCalls(functions, result, rows_max if rows_max > 0 else _NO_LIMIT)
+        return BatchCalls(functions, result, rows_max if rows_max > 0 else _NO_LIMIT, is_pandas=kind == _PANDAS)
     if kind not in (_PER_RECORD, _IN_BATCHES):
-        msg = "it is a function of batches that is not made with arrow_udf"
+        msg = "it is a function over an iterator of batches"
         raise NotCalledError(msg)
     for one in arguments:
         _check_argument(one, is_plain=kind == _IN_BATCHES)
@@ -129,7 +133,7 @@ def _check_argument(argument: Node, *, is_plain: bool) -> None:
         raise NotCalledError(msg)
 
 
-def _check_arrow(session: SparkSession, arguments: Sequence[Node]) -> None:
+def _check_columns(session: SparkSession, arguments: Sequence[Node]) -> None:
     """Check that Spark's arrays have the types of ours."""
     if session.conf.get(_LARGE_TYPES) == "true":
         msg = f"{_LARGE_TYPES} is set"
@@ -137,6 +141,26 @@ def _check_arrow(session: SparkSession, arguments: Sequence[Node]) -> None:
     has_instants = any(types.is_timestamp(one.data_type) and one.data_type.tz for one in arguments)
     if has_instants and session.conf.get(_ZONE) != "UTC":
         msg = f"{_ZONE} is not UTC"
+        raise NotCalledError(msg)
+
+
+def _check_pandas(session: SparkSession, arguments: Sequence[Node], result: pa.DataType) -> None:
+    """Check that the series of an argument does not depend on the other records of its batch, and those of Spark's.
+
+    Whole numbers beside a NULL are floats, and booleans are objects.
+    """
+    if session.conf.get(_EXTENSION_TYPES, "false") == "true":
+        msg = f"{_EXTENSION_TYPES} is set"
+        raise NotCalledError(msg)
+    for one in arguments:
+        whole = types.is_boolean(one.data_type) or types.is_signed_integer(one.data_type)
+        is_constant = isinstance(one, Literal) and one.value is not None and whole
+        if not (types.is_floating(one.data_type) or types.is_string(one.data_type) or is_constant):
+            msg = f"an argument is a series of {_name(one.data_type)}"
+            raise NotCalledError(msg)
+    simple = (types.is_boolean, types.is_signed_integer, types.is_floating, types.is_string)
+    if not any(is_of(result) for is_of in simple):
+        msg = f"its result is a series of {_name(result)}"
         raise NotCalledError(msg)
 
 

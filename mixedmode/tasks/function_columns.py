@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types
 from pyspark.sql.types import (
@@ -35,7 +36,7 @@ from mixedmode.errors import LeftToSparkError
 from mixedmode.expressions import Value
 from mixedmode.tasks.sql_functions import SqlFunction
 
-__all__ = ["ArrowCalls", "RecordCalls", "arrow_type"]
+__all__ = ["BatchCalls", "RecordCalls", "arrow_type"]
 
 _ARROW_TYPES: Mapping[type[DataType], pa.DataType] = {
     BinaryType: pa.binary(),
@@ -101,15 +102,17 @@ class RecordCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class ArrowCalls:
-    """Functions that are called with arrays of Arrow, of at most `rows_max` records.
+class BatchCalls:
+    """Functions that are called with columns, of at most `rows_max` records.
 
-    Each one but the first gets the result of the one before it. `data_type`: of the last result.
+    Each one but the first gets the result of the one before it. `data_type`: of the last result. `is_pandas`: the
+    columns are series of pandas, else arrays of Arrow.
     """
 
     functions: tuple[SqlFunction, ...]
     data_type: pa.DataType
     rows_max: int
+    is_pandas: bool = False
     is_partial: bool = True
 
     def __call__(self, given: Sequence[Value]) -> pa.Array:
@@ -120,17 +123,36 @@ class ArrowCalls:
         found = [self._part([one.slice(first, self.rows_max) for one in whole]) for first in parts]
         return found[0] if len(found) == 1 else pa.concat_arrays(found)
 
-    def _part(self, arguments: list[pa.Array]) -> pa.Array:
-        count = len(arguments[0])
-        first, *others = self.functions
+    def _part(self, columns: list[pa.Array]) -> pa.Array:
+        count = len(columns[0])
         # a function may take the buffers of an array, and Spark's arrays begin where their buffers do
-        result = first(*(pa.concat_arrays([one, one.slice(0, 0)]) if one.offset else one for one in arguments))
+        arrays = [pa.concat_arrays([one, one.slice(0, 0)]) if one.offset else one for one in columns]
+        first, *others = self.functions
+        result = first(*(one.to_pandas() for one in arrays)) if self.is_pandas else first(*arrays)
         for function in others:
             result = function(result)
+        if self.is_pandas:
+            result = _array_of(result, self.data_type)
         if not isinstance(result, pa.Array) or result.type != self.data_type or len(result) != count:
             msg = f"a result that Spark has to convert, or to refuse, of {self.functions[-1].function.label}"
             raise LeftToSparkError(msg)
         return result
+
+
+def _array_of(result: Any, wanted: pa.DataType) -> pa.Array | None:
+    """Return a series of pandas as an array, NULL for NaN as in Spark; None if its values are not plainly of a type."""
+    import pandas as pd  # noqa: PLC0415 - it takes long, and few jobs need it
+
+    if not isinstance(result, pd.Series):
+        return None
+    if types.is_string(wanted):
+        is_plain = result.dtype == np.object_ and pd.api.types.infer_dtype(result, skipna=True) in ("string", "empty")
+    else:
+        is_plain = result.dtype == wanted.to_pandas_dtype()
+    try:
+        return pa.Array.from_pandas(result, mask=result.isnull(), type=wanted) if is_plain else None
+    except UnicodeEncodeError:  # a half of a surrogate pair
+        return None
 
 
 def _values_of(given: Value) -> Iterable[Any]:

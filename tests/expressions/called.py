@@ -145,6 +145,28 @@ def short(values: pa.Array) -> pa.Array:
     return values.slice(1)
 
 
-def doubled(values: pd.Series) -> pd.Series:
-    """Twice the numbers."""
-    return 2 * values
+def series_of(*columns: pd.Series) -> pd.Series:
+    """The types of the series, and each value."""
+    kinds = [str(column.dtype) for column in columns]
+    return pd.Series([f"{kinds} {row!r}" for row in zip(*columns, strict=True)])
+
+
+def halved(values: pd.Series) -> pd.Series:
+    """Half of the numbers."""
+    return values / 2
+
+
+def chosen(kind: pd.Series, values: Any) -> Any:
+    """Results of a type, of numbers or texts."""
+    wanted = str(kind.iloc[0])
+    if wanted == "boolean":
+        return values > 0
+    if wanted == "string":
+        return pd.Series([None if one != one else f"ä{one}" for one in values], dtype=object)  # noqa: PLR0124 - NaN
+    return values.fillna(0).clip(-100, 100).astype({"tinyint": "int8", "int": "int32", "bigint": "int64"}[wanted])
+
+
+def wrong_series(kind: pd.Series, values: pd.Series) -> object:
+    """Results that Spark converts, or refuses."""
+    wrong = {"floats": values, "list": values.tolist(), "short": values[1:], "mixed": values.astype(object)}
+    return wrong[kind.iloc[0]]

@@ -138,6 +138,32 @@ def test_a_function_of_batches_gets_the_arrays_that_it_gets_from_spark(frame: Da
     assert_same(frame.selectExpr(*texts, "lengths(t1, 'äb') AS n", "types('x', l1 + 0, 1Y) AS several"), frame)
 
 
+def test_a_function_of_pandas_gets_the_series_that_it_gets_from_spark(frame: DataFrame) -> None:
+    session = frame.sparkSession
+    register(session, "series", "series_of", "string", PANDAS)
+    register(session, "halved", "halved", "double", PANDAS)
+    register(session, "halved_float", "halved", "float", PANDAS)
+    texts = [
+        "series(d1, f2, t1)",
+        "series(d1 + 1D, 5, true, 'c')",
+        "halved(d1)",
+        "halved_float(f1)",
+        "halved(halved(d1))",
+    ]
+    for kind in ("boolean", "tinyint", "int", "bigint", "string"):
+        register(session, f"chosen_{kind}", "chosen", kind, PANDAS)
+        texts.append(f"chosen_{kind}('{kind}', d1)")
+    assert_same(frame.where("t2 <> 'a'").selectExpr(*(f"{text} AS c{n}" for n, text in enumerate(texts))), frame)
+
+
+@pytest.mark.parametrize("kind", ["floats", "list", "short", "mixed"])
+def test_a_series_that_spark_converts_or_refuses_is_left_to_it(frame: DataFrame, kind: str) -> None:
+    for result in ("bigint", "string"):
+        register(frame.sparkSession, "f", "wrong_series", result, PANDAS)
+        with pytest.raises(LeftToSparkError):
+            ours(query_of(frame.selectExpr(f"f('{kind}', d1) AS c"), frame))
+
+
 @pytest.mark.parametrize("function", ["narrow", "short"])
 def test_a_batch_that_spark_converts_or_refuses_is_left_to_it(frame: DataFrame, function: str) -> None:
     register(frame.sparkSession, "f", function, "bigint", ARROW)
@@ -301,7 +327,9 @@ def test_functions_of_functions_hand_over_their_results_as_in_spark(frame: DataF
         ("shown(1.5)", "an argument is a computed decimal"),
         ("batched(dt1)", "an argument is date32[day]"),
         ("batched_float(d1)", "its result is float of batches"),
-        ("panda(l1)", "it is a function of batches that is not made with arrow_udf"),
+        ("panda(l1)", "an argument is a series of int64"),
+        ("panda_date(d1)", "its result is a series of date32[day]"),
+        ("each(d1)", "it is a function over an iterator of batches"),
     ],
 )
 def test_the_reason_is_told_if_only_spark_calls_a_function(frame: DataFrame, text: str, why: str) -> None:
@@ -312,7 +340,9 @@ def test_the_reason_is_told_if_only_spark_calls_a_function(frame: DataFrame, tex
     register(session, "chance", "same", "bigint", deterministic=False)
     register(session, "batched", "shown", "string", BATCHED)
     register(session, "batched_float", "same", "float", BATCHED)
-    register(session, "panda", "doubled", "bigint", PANDAS)
+    register(session, "panda", "halved", "bigint", PANDAS)
+    register(session, "panda_date", "halved", "date", PANDAS)
+    register(session, "each", "halved", "double", PythonEvalType.SQL_SCALAR_PANDAS_ITER_UDF)
     many = "x" * (1 << 21)
     session.udf.register("other", lambda value: value, LongType())
     session.udf.register("large", lambda value: value if many else None, LongType())
