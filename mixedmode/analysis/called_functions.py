@@ -1,11 +1,10 @@
-"""Decides which calls of the job's functions map tasks compute on Arrow, and in which order.
+"""Decides which calls of the job's functions map tasks compute on Arrow.
 
 A function is found in the command that Spark would send to its own Python workers. So it is the function that SQL
 calls, in the form in which a task can load it. tasks/function_columns.py calls it.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,11 +16,11 @@ from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegralType, S
 from pyspark.util import PythonEvalType
 
 from mixedmode.analysis.catalyst import items_of, kind_of
-from mixedmode.expressions import FUNCTION_CALL, Call, Column, ColumnFunction, Literal, Node, Query, called_nodes
+from mixedmode.expressions import FUNCTION_CALL, Column, ColumnFunction, Literal, Node
 from mixedmode.tasks.function_columns import BatchCalls, RecordCalls, arrow_type
 from mixedmode.tasks.sql_functions import SqlFunction
 
-__all__ = ["NotCalledError", "chain_of", "function_of", "in_order"]
+__all__ = ["NotCalledError", "chain_of", "function_of"]
 
 _Java = Any  # an object of the JVM
 
@@ -85,23 +84,6 @@ def function_of(session: SparkSession, chain: Sequence[_Java], arguments: Sequen
         raise NotCalledError(msg)
     is_partial = any(_is_left(one.data_type) for one in arguments) or _is_left(result, is_result=kind == _PER_RECORD)
     return RecordCalls(functions, is_partial, is_of_batches=kind == _IN_BATCHES)
-
-
-def in_order(query: Query) -> Query:
-    """Return the query with its conditions in the order in which Spark checks them: calls of functions come last.
-
-    Raise NotCalledError if calls decide for which rows another one is made: Spark has an order of its own for them.
-    """
-    called = called_nodes(query.nodes)
-    of_filters = frozenset[int]().union(*(called[number] for number in query.filters))
-    with_calls = {number for number in query.filters if called[number]}
-    calls = [node for number in of_filters if isinstance(node := query.nodes[number], Call)]
-    kinds = {call.options for call in calls}
-    is_nested = any(called[argument] for call in calls for argument in call.arguments)
-    if len(with_calls) > 1 and (len(kinds) > 1 or is_nested):
-        msg = "several conditions call functions of different kinds, or a function with the result of another one"
-        raise NotCalledError(msg)
-    return replace(query, filters=tuple(sorted(query.filters, key=lambda number: number in with_calls)))
 
 
 def _sent(found: _Java) -> tuple[SqlFunction, DataType]:

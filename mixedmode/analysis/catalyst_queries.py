@@ -18,7 +18,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of, in_order
+from mixedmode.analysis.call_conditions import in_order
+from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
 from mixedmode.connectors.files.parquet_settings import unusual_in
