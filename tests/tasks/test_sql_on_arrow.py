@@ -18,6 +18,7 @@ from mixedmode.expressions import Query
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.job_plan import JobPlan
+from mixedmode.sinks.table import current_table
 from mixedmode.tasks import single_stage
 from tests.harness import manifests, output_rows, run, write_parquet
 
@@ -296,6 +297,22 @@ def test_a_function_is_called_once_for_a_record_in_processes_of_one_thread(
     calls = [int(line.split()[1]) for line in (tmp_path / "calls").read_text().splitlines()]
     assert sorted(calls) == list(range(400))
     assert sum(row["n"] for row in output_rows(tmp_path / "out")) == 400
+
+
+def test_a_function_of_numbers_is_called_between_keyed_steps(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    write_parquet(tmp_path / "in", "0.parquet", pa.table({"k": [1, 1, 2, 3]}))
+    functions = {"twice": "tests.expressions.called:twice"}
+    source = Source.parquet(tmp_path / "in", schema="k long")
+    job = Job("j", sources={"t": source}, functions=functions, mode="mixed", checkpoint_dir=tmp_path / "c")
+    job = job.key_by("k").aggregate(n="count(*)").sql("SELECT k, twice(n) AS m FROM previous WHERE twice(k) < 6")
+    job = job.key_by("m").aggregate(c="count(*)", k="max(twice(k))").write(Sink.parquet(tmp_path / "out"))
+    assert plan_of(job, spark).inner
+    live = partial(write_parquet, tmp_path / "in", "1.parquet", pa.table({"k": [1, 2, 5]}))
+    run(job, spark, feed=[live])
+    table = current_table(str(tmp_path / "out"))
+    assert table is not None
+    assert sorted((row["m"], row["c"], row["k"]) for row in table.rows.to_pylist()) == [(4, 1, 4), (6, 1, 2)]
 
 
 def test_drift_that_is_refused_stops_a_job_whose_files_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
