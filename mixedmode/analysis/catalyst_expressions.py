@@ -13,9 +13,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of
 from mixedmode.analysis.catalyst import items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
-from mixedmode.expressions import KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal
+from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal
 
 __all__ = ["CatalystExpressions", "OnlySparkError"]
 
@@ -51,8 +52,13 @@ class CatalystExpressions:
     nodes: what was read. columns: {id of a column: function that returns its node}.
     """
 
-    def __init__(self, session: SparkSession, *, may_leave: bool) -> None:
-        """may_leave: Spark can read the rows instead, so a node may raise LeftToSparkError for some values."""
+    def __init__(self, session: SparkSession, *, may_leave: bool, may_call: bool) -> None:
+        """may_leave: Spark can read the rows instead, so a node may raise LeftToSparkError for some values.
+
+        may_call: an expression may call functions of the job.
+        """
+        self._session = session
+        self._may_call = may_call
         self.nodes = OptimisedNodes(may_leave=may_leave)
         self.columns: dict[int, Callable[[], int]] = {}
         self._gateway = session.sparkContext._gateway
@@ -110,8 +116,22 @@ class CatalystExpressions:
         if kind == "Cast" and kind_of(found.child()) == RAISE_ERROR:
             return self._raised(found)
         if kind not in KINDS:
-            raise _only_spark(found)
+            return self._called(kind, found)
         return self._call(kind, found, [self.node_of(child) for child in items_of(found.children())])
+
+    def _called(self, kind: str, found: _Java) -> int:
+        """Read a call of a function of the job."""
+        if kind != FUNCTION_CALL or not self._may_call:
+            raise _only_spark(found)
+        chain = chain_of(found)
+        arguments = tuple(self.node_of(child) for child in items_of(chain[0].children()))
+        try:
+            function = function_of(self._session, chain, [self.nodes[number] for number in arguments])
+        except NotCalledError as error:
+            msg = f"{_only_spark(found)}: {error}"
+            raise OnlySparkError(msg) from error
+        call = Call(kind, arguments, self.type_of(found), (str(found.evalType()),), function=function)
+        return self._add(call, found)
 
     def _raised(self, cast: _Java) -> int:
         """Read `raise_error` with a constant text, which Spark casts from its own type without values."""

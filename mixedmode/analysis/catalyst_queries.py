@@ -19,11 +19,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from mixedmode.analysis.call_conditions import in_order
+from mixedmode.analysis.called_functions import NotCalledError
 from mixedmode.analysis.catalyst import analysed, items_of, kind_of
 from mixedmode.analysis.catalyst_expressions import CatalystExpressions, OnlySparkError
 from mixedmode.analysis.dimension_joins import DimensionJoin, conjuncts, dimension_join, dimension_name, is_in_dimension
 from mixedmode.connectors.files.parquet_settings import unusual_in
-from mixedmode.expressions import Call, Column, Literal, Match, Query, Table, Taken, is_key_type
+from mixedmode.expressions import Call, Column, Literal, Match, Query, QueryCalls, Table, Taken, is_key_type
 
 __all__ = ["OnlySparkError", "read_queries_of", "read_query_of"]
 
@@ -47,9 +49,10 @@ class _OtherFrameError(Exception):
 def read_query_of(frame: DataFrame, *, until: DataFrame, names: Sequence[str] | None = None) -> Query:
     """Return the rows of a frame as a query over the rows of `until`. Raise OnlySparkError if only Spark can do it.
 
+    It has no call of a function of the job.
     names: those of the columns of `until` in the query; None: their own, no two of which are equal.
     """
-    queries = read_queries_of(frame, until=until, names=names)
+    queries = read_queries_of(frame, until=until, names=names, may_call=False)
     if len(queries) > 1:
         msg = "it has Union"
         raise OnlySparkError(msg)
@@ -64,17 +67,20 @@ def read_queries_of(
     names: Sequence[str] | None = None,
     dimensions: Collection[str] = (),
     may_leave: bool = False,
+    may_call: bool = True,
 ) -> tuple[Query, ...]:
     """Return the rows of a frame that are made of those of `until`, as queries: one, or one for each branch of unions.
 
     Raise OnlySparkError if only Spark can do it. others: frames in which other branches may end.
     may_leave: Spark can read the rows instead, so a query may raise LeftToSparkError for some values.
-    dimensions: names of those that the frame may join. names: see `read_query_of`.
+    may_call: a query may call functions of the job. dimensions: names of those that the frame may join. names: see
+    `read_query_of`.
     """
     try:
         _check_settings(str(frame._jdf.sparkSession().conf().getAll().toString()), of_files=may_leave)
         ends = _Ends([analysed(one) for one in (until, *others)], {name.lower(): name for name in dimensions})
-        return tuple(_queries(lambda path: _Reader(frame, ends, path, names, may_leave=may_leave).query()))
+        reader = partial(_Reader, frame, ends, names=names, may_leave=may_leave, may_call=may_call)
+        return tuple(_queries(lambda path: reader(path).query()))
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
         raise OnlySparkError(msg) from error
@@ -147,6 +153,7 @@ class _Reader:
         names: Sequence[str] | None,
         *,
         may_leave: bool,
+        may_call: bool,
     ) -> None:
         self._frame = frame
         self._plan = analysed(frame)
@@ -155,7 +162,7 @@ class _Reader:
         self._is_branch = False
         self._names = names
         self._may_leave = may_leave
-        self._found = CatalystExpressions(frame.sparkSession, may_leave=may_leave)
+        self._found = CatalystExpressions(frame.sparkSession, may_leave=may_leave, may_call=may_call)
         self._filters: list[int] = []
         self._tables: list[_TableRead] = []
         self._defined: dict[int, _Java] = {}  # {id of a WITH query: its plan}
@@ -170,7 +177,14 @@ class _Reader:
         numbers = [(name, read()) for name, read in columns]
         # Spark does not check the other conditions if one is false for all rows
         filters = sorted(self._filters, key=lambda number: not isinstance(self._found.nodes[number], Literal))
-        return self._found.nodes.query(filters, numbers, [table.table() for table in self._tables])
+        query = self._found.nodes.query(filters, numbers, [table.table() for table in self._tables])
+        if query.tables and QueryCalls.of(query).has_any:
+            msg = "it calls a function and joins a dimension, and Spark's optimiser decides which comes first"
+            raise OnlySparkError(msg)
+        try:
+            return in_order(query)
+        except NotCalledError as error:
+            raise OnlySparkError(str(error)) from error
 
     def _read(self, plan: _Java) -> None:
         """Note the filters of a plan, and its columns."""
@@ -261,15 +275,15 @@ class _Reader:
     def _matching(self, match: int, join: DimensionJoin) -> int:
         """Return a match that is NULL if another condition of the join is not true."""
         none, found = self._found.nodes.add(Literal(None, pa.int64())), match
-        is_match = self._found.nodes.add(
-            Call("IsNotNull", (match,), pa.bool_())
-        )  # the others are computed for no other row
+        # the conditions are computed only where there is a match
+        is_match = self._found.nodes.add(Call("IsNotNull", (match,), pa.bool_()))
         for condition in (*reversed([self._found.node_of(one) for one in join.rest]), is_match):
             found = self._found.nodes.add(Call("If", (condition, found, none), pa.int64()))
         return found
 
     def _table_of(self, join: DimensionJoin) -> "_TableRead":
-        reader = _Reader(self._frame, _EndsInDimension(join.dimension), (), None, may_leave=self._may_leave)
+        ends = _EndsInDimension(join.dimension)
+        reader = _Reader(self._frame, ends, (), None, may_leave=self._may_leave, may_call=False)
         reader._read(join.table)
         reader._filters += [reader._found.node_of(condition) for condition in join.of_table]
         keys = [reader._found.node_of(theirs) for _, theirs in join.keys]

@@ -61,6 +61,7 @@ from mixedmode.tasks.direct import (
     DirectMapSide,
     DirectRows,
     FilesRead,
+    calls_functions,
     deal_out,
     effort_bytes,
     one_task,
@@ -201,7 +202,8 @@ class EpochRun:
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
         parts += self.read_in_arrow(stage.operator_id, fold, rows, BLOCK_DDL)
         parts += [rows[name] for name in stage.reads.stages if name in rows and folding_reader(task.plan, name)]
-        if not parts and (not has_files or is_single_stage(effort_bytes(files), parallelism=parallelism)):
+        is_small = is_single_stage(effort_bytes(files), parallelism=parallelism) and not calls_functions(files)
+        if not parts and (not has_files or is_small):
             return DirectMapSide(fold, one_task(files))
         if has_files:
             parts.append(self._blocks_of_files(fold, files))

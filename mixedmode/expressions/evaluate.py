@@ -1,7 +1,8 @@
 """Computes a query on the batches of a file.
 
 A value is computed only for rows in which Spark computes it, where it may raise an error: `x <> 0 AND 1 / x > 2` does
-not divide by zero. A value that cannot raise is computed for all rows, which is faster.
+not divide by zero. A value that cannot raise is computed for all rows, which is faster. calls.py says for which rows
+the job's own functions are called.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions.arithmetic import ARITHMETIC
+from mixedmode.expressions.calls import CALLS, QueryCalls
 from mixedmode.expressions.casts import CASTS
 from mixedmode.expressions.comparisons import COMPARISONS
 from mixedmode.expressions.kernels import Kernel, integers
@@ -33,9 +35,9 @@ from mixedmode.expressions.values import (
 
 __all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_null_of_null", "is_partial", "raising_nodes"]
 
-_KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES}
+_KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES, **CALLS}
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
-KINDS = frozenset(_KERNELS) | _CHOICES  # the closed list
+KINDS = (frozenset(_KERNELS) | _CHOICES) - frozenset(CALLS)  # the closed list, without functions of the job
 
 
 def is_exact(call: Call, arguments: Sequence[Node]) -> bool:
@@ -54,6 +56,8 @@ def can_raise(call: Call, arguments: Sequence[Node]) -> bool:
 
 def is_partial(call: Call) -> bool:
     """Return whether a call leaves some values to Spark (LeftToSparkError)."""
+    if call.function is not None:
+        return call.function.is_partial
     return call.kind in _KERNELS and _KERNELS[call.kind].is_partial
 
 
@@ -64,22 +68,25 @@ def is_null_of_null(call: Call) -> bool:
 
 def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of each query over each batch. Raise InvalidJobError where Spark raises an error on a value."""
-    raising = [raising_nodes(query.nodes) for query in queries]
+    known = [(query, raising_nodes(query.nodes), QueryCalls.of(query)) for query in queries]
     for batch in batches:
-        for query, of_query in zip(queries, raising, strict=True):
-            yield _rows_of(query, of_query, batch)
+        for query, raising, calls in known:
+            yield _rows_of(query, raising, calls, batch)
 
 
-def _rows_of(query: Query, raising: Sequence[bool], batch: pa.RecordBatch) -> pa.RecordBatch:
+def _rows_of(query: Query, raising: Sequence[bool], calls: QueryCalls, batch: pa.RecordBatch) -> pa.RecordBatch:
     rows = _Rows(query, raising, batch.num_rows, batch.column)
     passing: Value | None = None  # of the filters since the last selection, none of which can raise
     for number in query.filters:
-        if raising[number] and passing is not None:
+        if (raising[number] or number in calls.filters) and passing is not None:
             rows, passing = rows.where(passing), None
+        if number in calls.filters:
+            rows.compute(calls.of_filters)
         found = rows.value(number)
         passing = found if passing is None else pc.and_kleene(passing, found)
     if passing is not None:
         rows = rows.where(passing)
+    rows.compute(calls.of_columns)
     return pa.record_batch([rows.column(number) for _, number in query.columns], [name for name, _ in query.columns])
 
 
@@ -118,6 +125,11 @@ class _Rows:
     def column(self, number: int) -> pa.Array:
         """Return the value of a node for each row."""
         return self._array(self.value(number))
+
+    def compute(self, numbers: Iterable[int]) -> None:
+        """Compute the values of nodes for all rows, also where no column needs them."""
+        for number in numbers:
+            self.value(number)
 
     def value(self, number: int) -> Value:
         """Return the value of a node, which is computed once."""

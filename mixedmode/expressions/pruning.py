@@ -14,6 +14,7 @@ from typing import Any
 
 from pyarrow import types
 
+from mixedmode.expressions.calls import QueryCalls
 from mixedmode.expressions.evaluate import raising_nodes
 from mixedmode.expressions.times import DAY_US
 from mixedmode.expressions.values import Call, Column, Literal, Node, Query
@@ -53,8 +54,9 @@ def may_pass(query: Query, columns: Mapping[str, Bounds]) -> bool:
     columns: bounds by name; nothing is known of the other columns.
     """
     raising, truths = raising_nodes(query.nodes), _truths(query.nodes, columns)
+    with_calls = QueryCalls.of(query).filters  # a function may raise an error
     for number in query.filters:
-        if raising[number]:
+        if raising[number] or number in with_calls:
             return True
         if True not in truths[number]:
             return False

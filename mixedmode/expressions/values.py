@@ -17,15 +17,29 @@ A join with a table is a node, too: the number of the row of the table that has 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
 from mixedmode.expressions.table_rows import TableRows
 
-__all__ = ["Call", "Column", "Literal", "Match", "Node", "Nodes", "Query", "Table", "Taken", "Value", "arguments_of"]
+__all__ = [
+    "Call",
+    "Column",
+    "ColumnFunction",
+    "Literal",
+    "Match",
+    "Node",
+    "Nodes",
+    "Query",
+    "Table",
+    "Taken",
+    "Value",
+    "arguments_of",
+]
 
 #: a column of values, or one value for all rows
-Value = pa.Array | pa.Scalar
+Value: TypeAlias = pa.Array | pa.Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +63,26 @@ class Literal:
         return pa.scalar(Decimal(str(self.value)) if is_decimal else self.value, self.data_type)
 
 
+class ColumnFunction(Protocol):
+    """A function of the job, called with columns. Picklable."""
+
+    @property
+    def is_partial(self) -> bool:
+        """Return whether it leaves some values to Spark (LeftToSparkError)."""
+
+    def __call__(self, given: Sequence[Value]) -> pa.Array:
+        """Return the results for all rows of the arguments, at least one of which is an array.
+
+        Raise InvalidJobError if the function raises, or returns what is not of its type.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A function of other nodes. `kind` is the simple name of Catalyst's class.
 
     `options`: what else decides the result, such as (ANSI,), (UTC,) or the escape character of LIKE. `text`: the SQL of
-    the call, for errors.
+    the call, for errors. `function`: that of the job which is called; None for all other kinds.
     """
 
     kind: str
@@ -62,6 +90,7 @@ class Call:
     data_type: pa.DataType
     options: tuple[str, ...] = ()
     text: str = ""
+    function: ColumnFunction | None = None
 
 
 @dataclass(frozen=True, slots=True)

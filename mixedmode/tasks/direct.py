@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from mixedmode.connectors.files.parquet_files import FileSlice, assign_slices, read_for, whole_input
 from mixedmode.connectors.files.text_slices import read_text_slices
-from mixedmode.expressions import evaluate
+from mixedmode.expressions import QueryCalls, evaluate
 from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.machine_side import MachineSide, Threads
@@ -21,6 +21,7 @@ __all__ = [
     "DirectRows",
     "FilesRead",
     "Pieces",
+    "calls_functions",
     "deal_out",
     "effort_bytes",
     "one_task",
@@ -120,7 +121,16 @@ class DirectMachineSide:
 
 def reads_in_threads(files: FilesRead) -> bool:
     """Return whether threads of one process hardly wait for each other while they read these files."""
-    return all(read.lines is None for read, _ in files)
+    return all(read.lines is None for read, _ in files) and not calls_functions(files)
+
+
+def calls_functions(files: FilesRead) -> bool:
+    """Return whether functions of the job are called with rows of these files.
+
+    They need not be safe in threads, most of them hold the interpreter's lock, and each call may take long. So they are
+    called in processes, and by one task for each row.
+    """
+    return any(QueryCalls.of(query).has_any for read, _ in files for query in read.queries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import datetime as dt
 import pickle
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
@@ -62,6 +62,23 @@ _CLASSES: dict[type[DataType], type | tuple[type, ...]] = {
     TimestampType: dt.datetime,
     **dict.fromkeys(_BITS, int),
     **dict.fromkeys(_FLOATS, (float, int)),
+}
+
+
+#: classes of which every value is one of the type, so that no value has to be looked at
+_PLAIN: dict[type[DataType], frozenset[type]] = {
+    kind: frozenset({plain, type(None)})
+    for kind, plain in (
+        (BinaryType, bytes),
+        (BooleanType, bool),
+        (DateType, dt.date),
+        (DecimalType, Decimal),
+        (DoubleType, float),
+        (FloatType, float),
+        (StringType, str),
+        (TimestampNTZType, dt.datetime),
+        (TimestampType, dt.datetime),
+    )
 }
 
 
@@ -126,6 +143,34 @@ class SqlFunction:
             raise self._explained(error, arguments) from error
         return self._each(result) if isinstance(result, Iterator) else result
 
+    def of_rows(self, rows: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """Return the results for the arguments of each record, as calls one by one would.
+
+        Raise the error of the first record that has one.
+        """
+        function, every, results = _loaded(self.function), list(rows), list[Any]()
+        try:
+            for row in every:
+                results.append(function(*row))
+        except Exception as error:  # whatever the function raises
+            self._fitted(results, every)
+            raise self._explained(error, every[len(results)]) from error
+        return self._fitted(results, every)
+
+    def _fitted(self, results: list[Any], called: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return results as values of their type. Raise InvalidJobError for the first one of another type."""
+        data_type = self.result_type
+        assert data_type is not None, "a function of batches"
+        if set(map(type, results)) <= _PLAIN.get(type(data_type), frozenset()):
+            return results
+        found = []
+        for result, arguments in zip(results, called, strict=False):
+            try:
+                found.append(fitted(result, data_type))
+            except MisfitError as error:
+                raise self._explained(error, arguments) from error
+        return found
+
     def _each(self, results: Iterator[Any]) -> Iterator[Any]:
         try:
             yield from results
@@ -181,7 +226,8 @@ def fitted(value: Any, data_type: DataType) -> Any:
     """Return a result as a value of its type. Raise MisfitError if it is of another type.
 
     NULL is of every type. A whole number is a double if it is one exactly. A scalar of numpy counts as the value that
-    it holds. Structs are passed on: Spark has errors of its own for them.
+    it holds, as does a value of a class that derives from int, str or bytes. Structs are passed on: Spark has errors of
+    its own for them.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -194,7 +240,21 @@ def fitted(value: Any, data_type: DataType) -> Any:
         return [fitted(one, data_type.elementType) for one in value]
     if isinstance(data_type, MapType):
         return {fitted(key, data_type.keyType): fitted(one, data_type.valueType) for key, one in value.items()}
-    return float(value) if type(data_type) in _FLOATS else value
+    return float(value) if type(data_type) in _FLOATS else _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """Return the int, str or bytes that a value of a derived class holds; any other value as it is."""
+    match value:
+        case bool():
+            return value
+        case int():
+            return int(value)
+        case str():
+            return str.__str__(value)  # not that of an Enum, which may be its name
+        case bytes():
+            return bytes(value)
+    return value
 
 
 def _is_of(value: Any, data_type: DataType) -> bool:

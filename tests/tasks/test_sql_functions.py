@@ -1,6 +1,7 @@
 """Results and errors of functions that SQL calls, without Spark."""
 
 import datetime as dt
+import enum
 import math
 from collections.abc import Iterator
 from decimal import Decimal
@@ -94,6 +95,27 @@ def test_scalars_of_numpy_count_as_the_values_that_they_hold() -> None:
         fitted(np.float64(3), LongType())
 
 
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+class Colour(enum.StrEnum):
+    RED = "r"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def test_values_of_derived_classes_count_as_the_values_that_they_hold() -> None:
+    for value, data_type, plain in (
+        (Level.HIGH, LongType(), 3),
+        (Colour.RED, StringType(), "r"),
+        (Level.HIGH, DoubleType(), 3.0),
+    ):
+        found = fitted(value, data_type)
+        assert (found, type(found)) == (plain, type(plain))
+
+
 def test_values_inside_of_arrays_and_maps_are_checked() -> None:
     for value, data_type in (
         ([1, "2"], ArrayType(LongType())),
@@ -145,6 +167,21 @@ def test_a_function_that_raises_is_told_with_its_line_and_arguments(module: tupl
     line = MODULE.split("\n").index("    return 1 / value") + 1
     where = Path(module[1]) / "functions_that_fail.py"
     assert message.endswith(f"function=functions_that_fail:inverse, at={where}:{line} in inverse, arguments=(0,)")
+
+
+def test_calls_of_several_records_have_the_results_and_the_first_error_of_calls_one_by_one(
+    module: tuple[str, str],
+) -> None:
+    function = called(module, "inverse", DoubleType())
+    assert function.of_rows([(4,), (-2,)]) == [0.25, -0.5]
+    with pytest.raises(InvalidJobError) as one:
+        function(0)
+    with pytest.raises(InvalidJobError) as several:
+        function.of_rows([(4,), (0,), (0,), ("text",)])
+    assert str(several.value) == str(one.value)
+    picky = called(module, "inverse", LongType())  # 1.0 is no whole number, and comes before the error
+    with pytest.raises(InvalidJobError, match=r"returned what is not of its type: 1\.0 \(float\) .*arguments=\(1,\)$"):
+        picky.of_rows([(1,), (0,)])
 
 
 def test_a_result_of_another_type_is_told_with_its_value(module: tuple[str, str]) -> None:
