@@ -1,4 +1,4 @@
-"""All RocksDB options. Writers of runs and the databases that ingest the runs use the same table format."""
+"""All RocksDB options. The databases compact runs to files with the same blocks and filters as runs (sst_file.py)."""
 
 from rocksdict import BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options
 
@@ -8,7 +8,7 @@ COMPACTION_AFTER_RUNS = 8  # reads look into at most about this many overlapping
 
 
 def run_options(cache_bytes: int = BLOCK_BYTES) -> Options:
-    """Return the options for SST writers, which cache no blocks."""
+    """Return the table format of runs, as options. RocksDB's own writer caches no blocks, and takes the default."""
     options = Options(raw_mode=True)
     table = BlockBasedOptions()
     table.set_bloom_filter(BLOOM_BITS_PER_KEY, block_based=False)

@@ -37,6 +37,8 @@ _SECRET = bytes.fromhex(
     "eac5ac8334d3ebc3c581a0fffa1363eb170ddd51b7f0da49d316552629d4689e"
     "2b16be587d47a1fc8ff8b8d17ad031ce45cb3a8f95160428afd7fbcabb4b407e"
 )
+#: the way of each length up to 240
+_WAYS = np.searchsorted([1, 4, 9, 17, 33, 65, 97, 129, *range(144, 241, 16)], np.arange(241), "right")
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
@@ -59,12 +61,10 @@ def _ways(lengths: I64) -> I64:
 
     Example: all lengths from 9 to 16 have one number, and all lengths from 33 to 64 have another.
     """
-    short = np.searchsorted([1, 4, 9, 17, 33, 65, 97, 129], lengths, "right")
-    if not len(lengths) or lengths.max() <= 128:
-        return short
-    middle = lengths // 16  # the rounds; from 8 to 15
-    long = 2 * (lengths // _STRIPE_BYTES) + (lengths % _STRIPE_BYTES > 0)
-    return np.where(lengths <= 128, short, np.where(lengths <= 240, 100 + middle, 1000 + long))
+    if not len(lengths) or lengths.max() < len(_WAYS):
+        return _WAYS[lengths]
+    stripes = 2 * (lengths // _STRIPE_BYTES) + (lengths % _STRIPE_BYTES > 0)
+    return np.where(lengths < len(_WAYS), _WAYS[np.minimum(lengths, len(_WAYS) - 1)], int(_WAYS[-1]) + stripes)
 
 
 class _Keys:
