@@ -43,10 +43,15 @@ JOINS = {
     "float": "SELECT t.n, p.of FROM t JOIN parts p ON p.weight = t.share",
     "union": "SELECT n, label FROM t JOIN items d USING (n) UNION ALL SELECT n, text FROM t WHERE k IS NULL",
 }
+COUNT_CHAR = "mixedmode_bench.nexmark.functions:count_char"
 #: what is left to Spark, and why
 LEFT = {
     "no key": ("SELECT t.n FROM t JOIN items d ON t.n < d.price", "what tasks cannot look up"),
     "not in": ("SELECT n FROM t WHERE text NOT IN (SELECT name FROM names)", "only Spark computes"),
+    "function": (
+        "SELECT t.n, count_char(label, 'e') AS e FROM t JOIN items d ON t.k = d.id",
+        "Spark's optimiser decides which comes first",
+    ),
     "exists": ("SELECT n FROM t WHERE EXISTS (SELECT 1 FROM items WHERE id = t.k)", "only Spark computes"),
 }
 #: more rows of items, with keys that it has
@@ -90,7 +95,9 @@ def job_of(folder: Path, mode: Mode, sql: Mapping[str, str]) -> Job:
     """A job with an output for each text."""
     source = Source.parquet(folder / "in", schema="n long, k int, text string, share double", bounded=mode == "batch")
     checkpoints = None if mode == "batch" else folder / "checkpoints"
-    job = Job("j", sources={"t": source}, mode=mode, checkpoint_dir=checkpoints, spark=SPARK, parallelism=2)
+    functions = {"count_char": COUNT_CHAR} if "count_char" in str(sql) else {}
+    settings = {"checkpoint_dir": checkpoints, "spark": SPARK, "parallelism": 2}
+    job = Job("j", sources={"t": source}, functions=functions, mode=mode, **settings)  # type: ignore[arg-type]
     schemas = {
         "Items": "id long, label string, price int, n int",
         "names": "name string, number int",
