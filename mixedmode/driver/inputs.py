@@ -14,8 +14,8 @@ from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sour
 from mixedmode.driver.rescale_requests import configured_subtasks
 from mixedmode.executor.input_frames import input_frame, planned_files, prune_in_streams
 from mixedmode.executor.protocol import StageSettings
-from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan
+from mixedmode.plan.readings import readings
 from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.sides import batches_of_sides, sides_of, streams_of_sides, united
@@ -149,16 +149,12 @@ class Inputs:
         So Spark's log has as many lines either way. The last readings are one of each source (`input_frame`).
         """
         if self._read is None:
-            self._read = self._readings_of_rows()
+            self._read = readings(self._plan) or self.readings_of_rows()
         return self._read
 
-    def _readings_of_rows(self) -> Sequence[str]:
+    def readings_of_rows(self) -> Sequence[str]:
+        """Return the source of each reading in the query of this job if Spark reads the rows. It takes a while."""
         names = self._plan.sources_read
-        if joins_sources(self._plan):
-            return [*names, *names]
-        if len(names) == 1 and self._plan.has_one_entry:
-            ((read,),) = self._plan.direct.values()
-            return names * (len(read.queries) + (self._plan.source_rows is not None))
         frames = {name: source.stream(Admission()) for name, source in self._sources.items()}
         lines = line_sources(input_frame(self.session, self._plan, frames))
         name_of = dict(zip(lines[-len(names) :], names, strict=True))
