@@ -3,7 +3,6 @@
 What is constant, Spark computes here.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,28 +15,13 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of
 from mixedmode.analysis.catalyst import items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
-from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal
+from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal, type_named
 
 __all__ = ["CatalystExpressions", "OnlySparkError"]
 
 _Java = Any  # an object of the JVM
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
-_TYPES: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
 _SHOWN = 60  # characters of SQL in a reason
 _NAME_AND_TEXT = 2  # the parameters of an error that raise_error raises
 
@@ -83,13 +67,10 @@ class CatalystExpressions:
 
     def type_of(self, found: _Java) -> pa.DataType:
         """Return the type of an expression. Raise OnlySparkError if no task has it."""
-        name = str(found.dataType().catalogString())
-        decimal = _DECIMAL.fullmatch(name)
-        if decimal is not None:
-            return pa.decimal128(int(decimal[1]), int(decimal[2]))
-        if name not in _TYPES:
+        data_type = type_named(str(found.dataType().catalogString()))
+        if data_type is None:
             raise _only_spark(found)
-        return _TYPES[name]
+        return data_type
 
     def node_of(self, found: _Java) -> int:
         """Return the number of the node of an expression. Raise OnlySparkError if only Spark computes it."""

@@ -6,6 +6,7 @@ from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact,
 from mixedmode.expressions.pruning import Bounds, may_pass
 from mixedmode.expressions.table_rows import TableRows, is_key_type
 from mixedmode.expressions.texts import TEXT_PARTS
+from mixedmode.expressions.type_names import type_named
 from mixedmode.expressions.values import (
     Call,
     Column,
@@ -47,4 +48,5 @@ __all__ = [
     "is_null_of_null",
     "is_partial",
     "may_pass",
+    "type_named",
 ]

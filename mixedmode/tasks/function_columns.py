@@ -7,7 +7,7 @@ UTF-8, a decimal that has to be rounded, a batch of another type than the declar
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -15,55 +15,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import types
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import DataType, FloatType, TimestampNTZType, TimestampType
 
 from mixedmode.errors import LeftToSparkError
-from mixedmode.expressions import Value
+from mixedmode.expressions import Value, type_named
 from mixedmode.tasks.sql_functions import SqlFunction
 
 __all__ = ["BatchCalls", "RecordCalls", "arrow_type"]
 
-_ARROW_TYPES: Mapping[type[DataType], pa.DataType] = {
-    BinaryType: pa.binary(),
-    BooleanType: pa.bool_(),
-    ByteType: pa.int8(),
-    DateType: pa.date32(),
-    DoubleType: pa.float64(),
-    FloatType: pa.float32(),
-    IntegerType: pa.int32(),
-    LongType: pa.int64(),
-    ShortType: pa.int16(),
-    StringType: pa.string(),
-    TimestampNTZType: pa.timestamp("us"),
-    TimestampType: pa.timestamp("us", "UTC"),
-}
 #: a half of a surrogate pair, which is no text in UTF-8, and what the JVM makes of it
 _HALF = re.compile("[\ud800-\udfff]")
 _NO_CHARACTER = "\ufffd"
 
 
 def arrow_type(data_type: DataType) -> pa.DataType | None:
-    """Return the type of a column with values of one of Spark's types without parts; None for any other type."""
-    if isinstance(data_type, DecimalType):
-        return pa.decimal128(data_type.precision, data_type.scale)
-    if isinstance(data_type, StringType) and data_type != StringType():  # with a collation
-        return None
-    return _ARROW_TYPES.get(type(data_type))
+    """Return the type of a column with values of one of Spark's types; see `type_named`."""
+    return type_named(data_type.simpleString())
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ def write_theirs(path: Path, entries: Entries) -> Path:
 
 @dataclass(frozen=True)
 class Read:
-    """What RocksDB reads from files, the later ones over the earlier."""
+    """All that RocksDB reads from some files; an entry of a later file replaces one of an earlier file."""
 
     forward: list[tuple[bytes, bytes]]
     backward: list[tuple[bytes, bytes]]
