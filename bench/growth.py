@@ -9,6 +9,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from mixedmode.checkpoint.log import CheckpointLog, Committed
 from mixedmode.checkpoint.runs import Replacement, put_in_place, state_bytes
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState, PathTaken, RunFile, SourceProgress, StagedFile
+from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.keys import KeyGroupRange, group_range
 from mixedmode.state import KeyedStateBackend, StateDescriptor
 from mixedmode.state.merging import FAN_IN
@@ -151,14 +153,16 @@ class SimulatedJob:
         unique = f"t{self._generation}e{epoch}s{subtask}"
         attempt = Attempt(OPERATOR, epoch, self._generation, subtask, groups, unique)
         folder = Path(tempfile.mkdtemp(prefix="mixedmode-subtask-"))
-        state = TaskState(StateTask(self.log.store.url, self.runs, self.fan_in), self._states, attempt, MEMORY, folder)
-        try:
+        place = StateTask(self.log.store.url, self.runs, self.fan_in)
+        with ExitStack() as stack:
+            stack.callback(shutil.rmtree, folder)
+            uploads = stack.enter_context(Uploads())
+            state = TaskState(place, self._states, attempt, MEMORY, folder, uploads)
+            stack.callback(state.close)
             work(state.open(path), groups)
             if new is not None:
+                state.end()
                 new += state.store()
-        finally:
-            state.close()
-            shutil.rmtree(folder)
         return state
 
     def _manifest(self, epoch: Epoch, parallelism: int, path: PathTaken, runs: Sequence[RunFile]) -> Manifest:

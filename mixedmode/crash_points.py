@@ -25,7 +25,7 @@ from typing import Literal
 CrashPoint = Literal[
     "sort",  # a subtask has received all of its input and begins to emit it in order
     "aggregate",  # a subtask has processed the first of its sorted input
-    "merge",  # a subtask has merged older runs into one and stored it
+    "merge",  # a subtask has merged older runs into one, which is being stored
     "runs-stored",  # a subtask's runs and outputs are stored, its report is not yet sent
     "before-manifest",  # all subtasks have reported; nothing is committed
     "after-manifest",  # the epoch is committed; its outputs are not published, or about to be published again

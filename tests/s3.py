@@ -6,9 +6,10 @@ obstore opens a store once a process and URL, so every test has a bucket of its 
 import itertools
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.request import Request, urlopen
 
 #: a store that is away is away for good in a test, and is not waited for
@@ -62,3 +63,19 @@ def s3_server() -> Iterator[S3Server]:
         yield S3Server(server.get_host_and_port()[1])
     finally:
         server.stop()
+
+
+def serve_forever(port: int, before: Callable[[int], None]) -> None:
+    """Be a server in this process until it is killed. `before` is called before each answer, with the bytes given."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    from werkzeug.serving import make_server
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    inner = DomainDispatcherApplication(create_backend_app)
+
+    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        before(int(environ.get("CONTENT_LENGTH") or 0))
+        answered: Iterable[bytes] = inner(environ, start)
+        return answered
+
+    make_server("127.0.0.1", port, answer, threaded=True).serve_forever()

@@ -10,6 +10,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.connectors.sqlite.table import SqliteTable
 from mixedmode.errors import RetryableError
 from mixedmode.sinks.files import OutputWriter
@@ -120,9 +121,10 @@ def _staged(sink: TableSink, epoch: Epoch, folder: Path) -> list[StagedFile]:
         keys = np.random.default_rng(subtask).permutation(ROWS // SUBTASKS) * SUBTASKS + subtask
         local = folder / f"subtask {subtask}"
         local.mkdir(exist_ok=True)
-        writer = OutputWriter(sink.task, epoch, subtask, local)
-        writer.write(_rows(keys))
-        files += writer.finish(f"e{epoch}s{subtask}")
+        with Uploads() as uploads:
+            writer = OutputWriter(sink.task, epoch, subtask, local, uploads, f"e{epoch}s{subtask}")
+            writer.write(_rows(keys))
+            files += writer.finish()
     return files
 
 

@@ -122,7 +122,7 @@ def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Coll
         if orphans:
             store.delete(orphans[:1])
             reach("collect", 0 if latest is None else latest)
-            store.delete(orphans[1:])
+            _delete(store, orphans[1:])
         files, size = files + len(orphans), size + sum(listing[path] for path in orphans)
         store.sweep_unfinished()
     log.forget_older_generations()
@@ -150,7 +150,7 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
     reach("drop", max(manifest.epoch for manifest in kept))
     leased = Leases(log.store).runs() if unneeded else frozenset()  # after the manifest: see leases.py
     unneeded = tuple(path for path in unneeded if path not in leased)
-    log.store.delete(unneeded)
+    _delete(log.store, unneeded)
     return Collected(len(unneeded), sum(sizes[path] for path in unneeded))
 
 
@@ -165,7 +165,7 @@ def discard_attempts(log: CheckpointLog, *, sinks: Sequence[ObjectStore], epoch:
     for store, folder in _folders(log, sinks):
         listing = dict(store.list(folder))
         given_up = [path for path in listing if _is_own(path, epoch, own)]
-        store.delete(given_up)
+        _delete(store, given_up)
         files, size = files + len(given_up), size + sum(listing[path] for path in given_up)
     return Collected(files, size)
 
@@ -185,6 +185,10 @@ def readable_manifests(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[lis
         else:
             manifests.append(manifest)
     return manifests, unreadable
+
+
+def _delete(store: ObjectStore, unordered: Iterable[str]) -> None:
+    store.at_once(lambda path: store.delete([path]), unordered)
 
 
 def _folders(log: CheckpointLog, sinks: Sequence[ObjectStore]) -> list[tuple[ObjectStore, str]]:

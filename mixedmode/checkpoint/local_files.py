@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from mixedmode.checkpoint.growing_file import GrowingFile
 from mixedmode.checkpoint.private_folder import is_private
 
 __all__ = ["LocalFiles"]
@@ -75,6 +76,11 @@ class LocalFiles:
             if error.errno not in _NO_LINK:
                 raise
             _written(self._unfinished_folder(), target, local_path, _replace, mode)
+
+    def put_growing(self, file: GrowingFile, path: str) -> None:
+        """Create or replace an object from a local file once it is complete, as put_file does."""
+        file.wait()
+        self.put_file(file.path, path)
 
     def get(self, path: str) -> bytes | None:
         """Return all bytes of an object, None if it does not exist."""

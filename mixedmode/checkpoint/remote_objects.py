@@ -29,6 +29,8 @@ from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionErr
 from obstore.store import HTTPStore, from_url
 from obstore.store import ObjectStore as Client
 
+from mixedmode.checkpoint.growing_file import GrowingFile
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.errors import InvalidJobError
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ _REPEATS = 5  # of requests that obstore does not repeat by itself: answers cut 
 _PAUSE_SECONDS = 0.1  # before the first repeat; the pause doubles each time
 _PART_BYTES = 8 * 1024 * 1024  # the part of a large object that one request moves
 _PARTS_MAX = 9_000  # S3 takes 10,000
+_COPIED_BYTES_MAX = 5 * 2**30  # of S3, in one request; more takes parts
+_PARTS_AT_ONCE = 4  # of one object; each is in memory while it is sent
 _WRITER = "mixedmodewriter"  # metadata of created objects: who wrote it. Azure allows letters and digits only
 #: client options that obstore reads from the environment, but only if no options are passed to it
 _CLIENT_OPTIONS = (
@@ -84,8 +88,21 @@ class _RemoteObjects:
         _patiently(lambda: obstore.put(self.client, path, data))
 
     def put_file(self, local_path: Path, path: str) -> None:
-        part = max(_PART_BYTES, local_path.stat().st_size // _PARTS_MAX)
-        _patiently(lambda: obstore.put(self.client, path, local_path, chunk_size=part))
+        self._put_in_parts(path, lambda: local_path, local_path.stat().st_size)
+
+    def put_growing(self, file: GrowingFile, path: str) -> None:
+        if file.is_larger(_PART_BYTES) and self._follow(file, path):
+            return
+        file.wait()
+        self.put_file(file.path, path)
+
+    def _follow(self, file: GrowingFile, path: str) -> bool:
+        """Store the parts of a file while it grows. Return False if it becomes too large for parts of this size."""
+        try:
+            self._put_in_parts(path, lambda: _limited(file), 0)
+        except _TooLargeError:
+            return False
+        return True
 
     def get(self, path: str) -> bytes | None:
         try:
@@ -131,6 +148,11 @@ class _RemoteObjects:
     def _size(self, path: str) -> int:
         return _patiently(lambda: obstore.head(self.client, path)["size"])
 
+    def _put_in_parts(self, path: str, data: Callable[[], Path | Iterator[bytes]], size: int) -> None:
+        """Create or replace an object; `data` returns its bytes, from the beginning, for each attempt."""
+        part = max(_PART_BYTES, size // _PARTS_MAX)
+        _patiently(lambda: obstore.put(self.client, path, data(), chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
+
     def _parts(self, path: str, size: int) -> Iterator[bytes]:
         for start in range(0, size, _PART_BYTES):
             yield self._part(path, start, min(size, start + _PART_BYTES))
@@ -144,11 +166,22 @@ class _RemoteObjects:
     def _rename(self, source: str, target: str) -> bool:
         """Copy the object, then delete the source. Each step may be repeated, but not the whole sequence."""
         try:
-            _patiently(lambda: obstore.copy(self.client, source, target))
+            self._copy(source, target)
         except FileNotFoundError:
             return False
         self._delete(source)
         return True
+
+    def _copy(self, source: str, target: str) -> None:
+        """Copy within the store, or through this machine if the object is larger than the store copies at once."""
+        try:
+            _patiently(lambda: obstore.copy(self.client, source, target))
+        except GenericError:
+            if self._size(source) <= _COPIED_BYTES_MAX:
+                raise
+            with temporary_folder("copy-") as folder:
+                self.fetch_file(source, folder / "object")
+                self.put_file(folder / "object", target)
 
     def _writer(self, path: str) -> object:
         try:
@@ -166,6 +199,19 @@ def open_remote(url: str) -> _RemoteObjects | None:
         return _RemoteObjects(from_url(url))
     client = from_url(url, client_options=_client_options(url, os.environ), retry_config=_retries())
     return None if isinstance(client, HTTPStore) else _RemoteObjects(client)
+
+
+class _TooLargeError(Exception):
+    """A file grows beyond what the parts of one upload can hold."""
+
+
+def _limited(file: GrowingFile) -> Iterator[bytes]:
+    size = 0
+    for chunk in file.chunks():
+        size += len(chunk)
+        if size > _PART_BYTES * _PARTS_MAX:
+            raise _TooLargeError
+        yield chunk
 
 
 def _patiently(request: Callable[[], _T]) -> _T:

@@ -27,6 +27,7 @@ from urllib.parse import unquote, urlsplit
 from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
 from mixedmode.checkpoint.checksum import checksum_of, file_checksum
+from mixedmode.checkpoint.growing_file import GrowingFile
 from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.remote_objects import is_ended_upload, open_remote, retry_seconds
@@ -48,6 +49,7 @@ class _Objects(Protocol):
     def put_new(self, path: str, data: bytes) -> bool: ...
     def put(self, path: str, data: bytes) -> None: ...
     def put_file(self, local_path: Path, path: str) -> None: ...
+    def put_growing(self, file: GrowingFile, path: str) -> None: ...
     def get(self, path: str) -> bytes | None: ...
     def chunks(self, path: str) -> Iterator[bytes]: ...
     def fetch_file(self, path: str, local_path: Path) -> bool: ...
@@ -102,6 +104,15 @@ class ObjectStore:
         """
         with _outside(self.url, path, "write"):
             _objects(self.url).put_file(Path(local_path), path)
+
+    def put_growing(self, file: GrowingFile, path: str) -> None:
+        """Store a local file durably, as `put_file` does, once its writer has ended it.
+
+        An object store gets the parts of a large file while it grows; nobody sees the object before it is complete.
+        Raises GivenUpError if the writer gives the file up; then nothing is stored.
+        """
+        with _outside(self.url, path, "write"):
+            _objects(self.url).put_growing(file, path)
 
     def get(self, path: str) -> bytes | None:
         """Return all bytes of an object; None if it does not exist."""

@@ -38,6 +38,7 @@ from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, S
 from mixedmode.clock import Clock
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import reach
+from mixedmode.driver.aside import Aside
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters, FilesOf
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer, processing_lag_seconds
@@ -89,6 +90,7 @@ class EpochContext:
     present: Callable[[Sequence[str]], Mapping[str, int]]
     files_of: Callable[[FilesOf], Mapping[str, tuple[str, ...]]]
     records: InputRecords
+    aside: Aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +206,13 @@ class EpochRunner:
         profile = Profile(context.clock.seconds)
         if not (is_repeat and self._is_committed(given.task.epoch)):
             context.observer(EpochStarted(given.task.epoch, given.path.is_backlog, given.path.path))
-            with profile.stage("driver: before the tasks"):
-                context.spark_folder.before_epoch(given.task.epoch)
             with profile.stage("driver: tasks"):
-                result = self._run_stages(given)
+                context.spark_folder.check_read_once()
+                # which range an epoch has must be stored before its commit, not before its tasks
+                with context.aside.beside(lambda: context.spark_folder.store_entries(given.task.epoch)):
+                    result = self._run_stages(given)
             with profile.stage("driver: commit"):
+                context.aside.settle()
                 manifest = self._manifest(given, result)
                 reach("before-manifest", given.task.epoch)
                 manifest = self._commit(manifest)
@@ -219,7 +223,7 @@ class EpochRunner:
         with profile.stage("driver: publish"):
             publish_committed(context.sinks, manifest)
         with profile.stage("driver: drop old checkpoints"):
-            self._drop_old_checkpoints()
+            context.aside.after(self._drop_old_checkpoints)
         spent = add_seconds({} if result is None else result.profile, profile.seconds)
         seconds = context.clock.seconds() - started
         interval_seconds = context.spec.execution.checkpointing.interval_ms / 1000

@@ -25,6 +25,7 @@ from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, ModePolicy, resolve_mode
 from mixedmode.config.graph import MAIN
 from mixedmode.crash_points import arm
+from mixedmode.driver.aside import Aside
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
 from mixedmode.driver.early import keep_checkpoints_private, log_folder_of
@@ -216,7 +217,10 @@ class _Run:
         if retained and retained[-1].is_final:
             self._observer(PhaseBegan("over"))
             return
-        with SparkFolder(log, generation, reads_once=self._inputs.reads_once) as spark_folder:
+        with (
+            SparkFolder(log, generation, reads_once=self._inputs.reads_once) as spark_folder,
+            Aside(is_remote=store.local_root is None) as aside,
+        ):
             spark_folder.fetch()
             context = EpochContext(
                 spec=self._spec,
@@ -237,6 +241,7 @@ class _Run:
                 present=self._inputs.present,
                 files_of=self._inputs.files_of,
                 records=self._records,
+                aside=aside,
             )
             runner = EpochRunner(context, retained)
             phases = Phases(self._inputs, self.policy, runner, context, self._options.drain)

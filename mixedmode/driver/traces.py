@@ -1,8 +1,7 @@
 """The epochs of a run as traces of OpenTelemetry: an epoch is a trace, and each of its stages a span.
 
     epoch                           |----------------------------------|
-      before the tasks              |--|
-      tasks                            |-----------------------|
+      tasks                         |--------------------------|
         totals: reading                |--------|
         totals: sorting                         |--------------|
       commit                                                   |---|

@@ -18,9 +18,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.uploads import Upload, Uploads
 from mixedmode.config.partitions import Partition
 from mixedmode.errors import RetryableError
 from mixedmode.sinks.partitions import FolderRows
@@ -73,11 +73,13 @@ class SinkTask:
 
 @dataclass(slots=True)
 class _Part:
-    """One local file; `file` is None once the file is complete."""
+    """One local file; `file` is None once the file is complete. `upload` stores it as `staged_path`."""
 
     folder: str
     number: int
     path: Path
+    staged_path: str
+    upload: Upload
     file: RowFile | None
     rows: int = 0
 
@@ -94,11 +96,19 @@ class _Folder:
 
 
 class OutputWriter:
-    """Writes one output of one subtask in one epoch; creates a file only if there are rows."""
+    """Writes one output of one subtask in one epoch; creates a file only if there are rows.
 
-    def __init__(self, sink: SinkTask, epoch: Epoch, subtask: int, folder: Path, name: str = "") -> None:
-        """`name`: of the output, "" for the main one. `folder`: a local folder, which other outputs may use, too."""
+    A file is given to `uploads` when it is opened, so that parts of it may be stored while the task goes on.
+    """
+
+    def __init__(
+        self, sink: SinkTask, epoch: Epoch, subtask: int, folder: Path, uploads: Uploads, unique: str, name: str = ""
+    ) -> None:
+        """`folder`: a local folder, which other outputs may use, too. `unique`: of the attempt, as `paths.attempt`
+        returns it. `name`: of the output, "" for the main one.
+        """
         self._sink = sink
+        self._uploads, self._unique = uploads, unique
         self._epoch = epoch
         self._subtask = subtask
         self._name = name
@@ -118,18 +128,21 @@ class OutputWriter:
         for folder, rows in [("", table)] if self._partitioned is None else self._partitioned.add(table):
             self._append(folder, rows)
 
-    def finish(self, unique: str) -> tuple[StagedFile, ...]:
-        """Store the files under names of this attempt, and return them; () if there were no rows."""
+    def end(self) -> None:
+        """Complete the files, and begin to store those that are not being stored yet. Nothing is written afterwards."""
         for folder, rows in () if self._partitioned is None else self._partitioned.rest():
             self._append(folder, rows)
-        parts = [part for name in sorted(self._folders) for part in self._folders[name].parts]
-        for part in parts:
-            self._close(part)
-        store = ObjectStore(self._sink.url)
-        return tuple(
-            self._stored(store, part, unique if number == 0 else f"{unique}p{number}")
-            for number, part in enumerate(parts)
-        )
+        for inside in self._folders.values():
+            for part in inside.parts:
+                self._close(part)
+
+    def finish(self) -> tuple[StagedFile, ...]:
+        """Wait until the files are stored under names of this attempt, and return them; () if there were no rows.
+
+        Raises RetryableError if the store fails.
+        """
+        self.end()
+        return tuple(self._stored(part) for name in sorted(self._folders) for part in self._folders[name].parts)
 
     def _append(self, folder: str, table: pa.Table) -> None:
         limit = self._sink.layout.max_file_bytes
@@ -147,34 +160,41 @@ class OutputWriter:
         if found.open_part is None:
             if len(self._open) >= OPEN_FILES_MAX:
                 self._close(self._folders[next(iter(self._open))].parts[-1])
-            path = Path(f"{self._local}{f'+{self._count}' if self._count else ''}.{self._sink.extension}")
-            self._count += 1
-            with _on_local_disk(path):
-                file = open_row_file(path, schema, self._sink.format, self._sink.compression)
-            found.parts.append(_Part(folder, len(found.parts), path, file))
+            found.parts.append(self._new_part(folder, len(found.parts), schema))
         self._open.pop(folder, None)
         self._open[folder] = None
         return found.parts[-1]
+
+    def _new_part(self, folder: str, number: int, schema: pa.Schema) -> _Part:
+        count, extension = self._count, self._sink.extension
+        self._count += 1
+        path = Path(f"{self._local}{f'+{count}' if count else ''}.{extension}")
+        unique = f"{self._unique}p{count}" if count else self._unique
+        staged = paths.staged_path(self._epoch, self._subtask, unique, extension)
+        with _on_local_disk(path):
+            file = open_row_file(path, schema, self._sink.format, self._sink.compression)
+        upload = self._uploads.begin(ObjectStore(self._sink.url), path, staged)
+        return _Part(folder, number, path, staged, upload, file)
 
     def _close(self, part: _Part) -> None:
         if part.file is not None:
             with _on_local_disk(part.path):
                 part.file.close()
             part.file = None
+            part.upload.end()
             del self._open[part.folder]
 
-    def _stored(self, store: ObjectStore, part: _Part, unique: str) -> StagedFile:
-        staged = paths.staged_path(self._epoch, self._subtask, unique, self._sink.extension)
-        store.put_file(part.path, staged)
+    def _stored(self, part: _Part) -> StagedFile:
+        stored = part.upload.stored()
         number = part.number if self._sink.layout.has_parts else None
         return StagedFile(
-            staged_path=staged,
+            staged_path=part.staged_path,
             final_path=paths.final_path(
                 self._epoch, self._subtask, self._sink.extension, folder=part.folder, part=number
             ),
-            bytes=part.path.stat().st_size,
+            bytes=stored.bytes,
             rows=part.rows,
-            checksum=file_checksum(part.path),
+            checksum=stored.checksum,
             sink=self._name,
         )
 

@@ -90,9 +90,14 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
     are published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
     """
     assert len({file.final_path for file in staged}) == len(staged), "two files under one name: one would be lost"
-    found = store.at_once(lambda file: _is_published(store, file), staged)
-    unpublished = [file for file, is_published in zip(staged, found, strict=True) if not is_published]
-    store.at_once(lambda file: _check_staged(store, file), unpublished)
+    names = [*(file.final_path for file in staged), *(file.staged_path for file in staged)]
+    sizes = store.at_once(store.size, names)
+    found = list(zip(staged, sizes[: len(staged)], sizes[len(staged) :], strict=True))
+    unpublished = [file for file, final, _ in found if final is None]
+    for file, final, size in found:
+        if final is None and size not in {None, file.bytes}:
+            raise _damaged(store, file, size)
+    store.at_once(lambda file: _is_published(store, file), [file for file, final, _ in found if final is not None])
     # includes published files: a crash may have interrupted their rename before it was durable, and this syncs it
     done = store.rename_all([(file.staged_path, file.final_path) for file in staged])
     for file, was_renamed in zip(staged, done, strict=True):
@@ -223,16 +228,12 @@ def _is_published(store: ObjectStore, file: StagedFile) -> bool:
     return True
 
 
-def _check_staged(store: ObjectStore, file: StagedFile) -> None:
-    """Raise CorruptStateError if the staged file exists and its size is not the committed size."""
-    size = store.size(file.staged_path)
-    if size is not None and size != file.bytes:
-        msg = (
-            "a committed output file was damaged before it was published. Start the job again: it goes back to the "
-            "checkpoint before, and writes the file anew. "
-            f"file={store.url}/{file.staged_path}, bytes={size}, bytes_committed={file.bytes}"
-        )
-        raise CorruptStateError(msg)
+def _damaged(store: ObjectStore, file: StagedFile, size: int | None) -> CorruptStateError:
+    return CorruptStateError(
+        "a committed output file was damaged before it was published. Start the job again: it goes back to the "
+        "checkpoint before, and writes the file anew. "
+        f"file={store.url}/{file.staged_path}, bytes={size}, bytes_committed={file.bytes}"
+    )
 
 
 def _lost(store: ObjectStore, file: StagedFile) -> CorruptStateError:

@@ -1,21 +1,21 @@
 """Spark's own checkpoint of a job: a local folder, and its copy in the object store of the job's checkpoints.
 
-Spark writes to a local folder of this start, and the driver copies it to the store before each epoch. An
-epoch runs only when the store has the epoch's offsets. So a start on another machine repeats the epoch over the same
-range, and Spark itself needs no access to the store. If the checkpoint folder is local, Spark writes into it directly,
-and nothing is copied.
+Spark writes to a local folder of this start, and the driver copies it to the store while the epoch runs. An
+epoch is committed only when the store has the epoch's offsets. So a start on another machine repeats the epoch over the
+same range, and Spark itself needs no access to the store. If the checkpoint folder is local, Spark writes into it
+directly, and nothing is copied.
 
-    fetch            at the start of a run: make the local folder equal to the store
-    before_epoch(n)  put sources/*, commits/n-1, then offsets/n into the store, each created only once;
-                     delete from the store the entries that Spark has purged
+    fetch             at the start of a run: make the local folder equal to the store
+    store_entries(n)  put sources/*, commits/n-1, then offsets/n into the store, each created only once;
+                      delete from the store the entries that Spark has purged
 
 Entries of Spark's logs never change. So an entry that has another content in the store was written by another start.
 Checksum files (`.<name>.crc`) stay local, because Spark does not need them.
 
 Invariants (tests/spark/test_folder.py):
-  I1  after before_epoch(n), a start that fetches has all entries that Spark had at that moment
+  I1  after store_entries(n), a start that fetches has all entries that Spark had at that moment
   I2  if offsets/n is in the store, all entries that it refers to are too, also after a crash at any request
-  I3  if two starts have different ranges for one epoch, at most one of them passes before_epoch
+  I3  if two starts have different ranges for one epoch, at most one of them passes store_entries
 """
 
 import shutil
@@ -137,13 +137,11 @@ class SparkFolder:
         self._stored = _entries(self._log.store)
         self._log.store.at_once(self._fetch, self._stored)
 
-    def before_epoch(self, epoch: Epoch) -> None:
-        """Copy new entries of Spark to the store. Called before the epoch runs; may be repeated.
+    def store_entries(self, epoch: Epoch) -> None:
+        """Copy new entries of Spark to the store. Called before the epoch is committed; may be repeated.
 
-        Raise FencedError if a newer start of the job exists, or if another start has stored another range; raise
-        RetryableError if Spark would read files of the epoch several times, which the next start avoids.
+        Raise FencedError if a newer start of the job exists, or if another start has stored another range.
         """
-        self._check_read_once()
         if self._scratch is None:
             return
         # this also keeps an older start, after a long pause, from adding to a log that a newer start has rolled back
@@ -163,11 +161,11 @@ class SparkFolder:
         entries = sorted((one.source, one.number) for one in files if one and one.source is not None)
         return dict(entries)
 
-    def _check_read_once(self) -> None:
-        """Raise RetryableError if Spark would read files of the new entries several times.
+    def check_read_once(self) -> None:
+        """Raise RetryableError if Spark would read files of the new entries several times; the next start avoids that.
 
-        Spark takes a path with brackets, braces, `*`, `?` or a backslash for a pattern, and then reads the other files
-        of the epoch twice.
+        Called before an epoch runs. Spark takes a path with brackets, braces, `*`, `?` or a backslash for a pattern,
+        and then reads the other files of the epoch twice.
         """
         for source, number in self._newest_entries().items():
             if number <= self._seen.get(source, -1):
@@ -201,8 +199,9 @@ class SparkFolder:
         if data is None or self._log.store.put_new(path, data) or self._log.store.get(path) == data:
             return
         msg = (
-            "another start of the job has recorded something else for this epoch, so this one stops before it runs it. "
-            "Nothing is lost: the other one goes on. If none is running any more, start the job again; it goes on with "
+            "another start of the job has recorded something else for this epoch, so this one stops and commits "
+            "nothing. Nothing is lost: the other one goes on. If none is running any more, start the job again; it "
+            "goes on with "
             f"what was recorded. file={self._log.store.url}/{path}"
         )
         raise FencedError(msg)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.crash_points import TaskPlace, reach_in_task
 from mixedmode.operators.interface import AppendedRows
 from mixedmode.sinks.files import OutputWriter, SinkTask
@@ -53,7 +54,9 @@ class RowsTask:
     def _run(self, batches: Iterator[pa.RecordBatch], numbers: TaskNumbers) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
             folder = stack.enter_context(temporary_folder("rows-"))
-            writer = OutputWriter(self.sink, self.epoch, numbers.partition, folder, self.output)
+            uploads = stack.enter_context(Uploads())
+            unique = paths.attempt(self.generation, uuid.uuid4().hex[:16])
+            writer = OutputWriter(self.sink, self.epoch, numbers.partition, folder, uploads, unique, self.output)
             count, progress = 0, Progress()
             for table in joined((pa.Table.from_batches([batch]) for batch in batches), WRITE_BYTES):
                 rows, seen = (table, Progress()) if self.watch is None else self.watch.split(table)
@@ -61,7 +64,7 @@ class RowsTask:
                 count += rows.num_rows
                 typed = rows.select([field.name for field in self.fields]).cast(pa.schema(list(self.fields)))
                 writer.write(AppendedRows(typed).upserts() if self.has_op else typed)
-            outputs = writer.finish(paths.attempt(self.generation, uuid.uuid4().hex[:16]))
+            outputs = writer.finish()
             reach_in_task("runs-stored", TaskPlace(self.epoch, "rows", numbers.partition, numbers.attempt))
             if self.counted_as is not None:
                 progress = progress.merged(Progress(count, splits={(self.counted_as, ""): Seen(count, None)}))

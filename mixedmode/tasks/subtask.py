@@ -17,6 +17,7 @@ import pyarrow as pa
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
+from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_range
@@ -135,10 +136,13 @@ class _SubtaskRun:
         self._groups = group_range(subtask, parallelism=task.parallelism, max_parallelism=task.max_parallelism)
         operator = task.stage.operator
         attempt = Attempt(task.stage.operator_id, task.epoch, task.generation, subtask, self._groups, self._unique)
-        self._state = TaskState(task.state, operator.states, attempt, task.memory, folder)
+        uploads = stack.enter_context(Uploads())
+        self._state = TaskState(task.state, operator.states, attempt, task.memory, folder, uploads)
         stack.callback(self._state.close)
+        unique = paths.attempt(task.generation, self._unique)
         self._outputs = {
-            name: OutputWriter(sink, task.epoch, subtask, folder, name) for name, sink in task.sinks.items()
+            name: OutputWriter(sink, task.epoch, subtask, folder, uploads, unique, name)
+            for name, sink in task.sinks.items()
         }
         self._sorter = stack.enter_context(
             sorter_for(operator, budget_bytes=task.memory.sort_bytes, spill_dir=folder / "sort")
@@ -207,11 +211,14 @@ class _SubtaskRun:
     def report(self) -> SubtaskReport:
         """Store runs and outputs, and return their report."""
         self._note.stores()
-        with self._profile.stage("store state"):
-            runs = self._state.store()
-        unique = paths.attempt(self._task.generation, self._unique)
         with self._profile.stage("store output"):
-            outputs = tuple(file for writer in self._outputs.values() for file in writer.finish(unique))
+            for writer in self._outputs.values():
+                writer.end()
+        with self._profile.stage("store state"):
+            self._state.end()
+            runs = self._state.store()
+        with self._profile.stage("store output"):
+            outputs = tuple(file for writer in self._outputs.values() for file in writer.finish())
         self._reach("runs-stored")
         return SubtaskReport(
             subtask=self._subtask,

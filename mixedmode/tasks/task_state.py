@@ -1,6 +1,7 @@
 """The state of one keyed stage in one subtask and epoch: opens its backend, merges old runs, stores new runs.
 
-The name of a stored run contains its attempt. A run counts only when the driver's manifest names it.
+The name of a stored run contains its attempt. A run counts only when the driver's manifest names it. An object store
+gets parts of a large run while the subtask computes the rest (uploads.py).
 
 A run is a view of a file (checkpoint/runs.py): a subtask uses the part of a run that is in its own key groups, whatever
 range of key groups the run was written for. Invariants (tests/tasks/test_task_state.py):
@@ -23,6 +24,7 @@ from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile
+from mixedmode.checkpoint.uploads import Upload, Uploads
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeyGroupRange
@@ -64,6 +66,38 @@ def _replicas(checkpoint_url: str) -> Path:
     return own_temporary_folder() / "replicas" / uuid.uuid5(uuid.NAMESPACE_URL, checkpoint_url).hex[:16]
 
 
+@dataclass(frozen=True, slots=True)
+class _NamedUpload:
+    """A run on its way to the store, under the name `path`."""
+
+    path: str
+    upload: Upload
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A complete run on its way to the store, and the names of the runs of which it was merged."""
+
+    local: LocalRun
+    to: _NamedUpload
+    merged_from: tuple[str, ...] = ()
+
+    def stored(self, groups: KeyGroupRange) -> RunFile:
+        """Wait until the run is stored, and return it."""
+        stored = self.to.upload.stored()
+        return RunFile(
+            path=self.to.path,
+            state_id=self.local.state_id,
+            bytes=stored.bytes,
+            entries=self.local.entries,
+            key_group_start=groups.start,
+            key_group_end=groups.end,
+            checksum=stored.checksum,
+            merged_from=self.merged_from,
+            deletions=self.local.deletions,
+        )
+
+
 class TaskState:
     """Opens the backend, then stores the runs written to it. `task` is None in batch mode, which keeps no state."""
 
@@ -74,17 +108,23 @@ class TaskState:
         attempt: Attempt,
         memory: MemoryShares,
         folder: Path,
+        uploads: Uploads,
     ) -> None:
         self._task = task
         self._states = states
         self._attempt = attempt
         self._memory = memory
         self._folder = folder
+        self._uploads = uploads
         self._stack = ExitStack()
-        self._runs = self._stack.enter_context(RunWriter(folder / "runs", columns_bytes=memory.columns_bytes))
-        self._columns: dict[str, Path] = {}  #: {path of a stored run: its columns}
-        self.merged: tuple[Replacement, ...] = ()  # of older runs
-        self.migration_seconds = 0.0  # spent in writing and storing new runs
+        self._runs = self._stack.enter_context(
+            RunWriter(folder / "runs", columns_bytes=memory.columns_bytes, opened=self._begin)
+        )
+        self._begun: dict[int, _NamedUpload] = {}  #: of the runs that are being written, by state id
+        self._written: list[_Run] = []
+        self._merged: list[tuple[tuple[str, ...], _Run | None]] = []  #: names of older runs, and what takes their place
+        self.merged: tuple[Replacement, ...] = ()  # of older runs; after `store`
+        self.migration_seconds = 0.0  # spent in writing new runs, and in waiting until they are stored
         self.merge_seconds = 0.0  # spent in merging older ones
 
     def close(self) -> None:
@@ -101,7 +141,7 @@ class TaskState:
         groups = self._attempt.groups
         seen = runs_seen(task.runs, groups)
         fetching = _Fetching(ObjectStore(task.checkpoint_url), self._folder)
-        self.merged = self._merge(task, seen, fetching)
+        self._merge(task, seen, fetching)
         replica = open_replica(
             self._replica_folder(task),
             [fetching.wanted(run) for run in seen],
@@ -114,63 +154,76 @@ class TaskState:
             entries[run.run.state_id] += run.entries / (groups.end - groups.start)
         return RocksDBBackend(replica, self._runs, entries)
 
+    def end(self) -> None:
+        """Complete the files of the written runs, and begin to store those that are not being stored yet."""
+        started = time.perf_counter()
+        for run in self._runs.finish():
+            self._begun[run.state_id].upload.end()
+            self._written.append(_Run(run, self._begun[run.state_id]))
+        self.migration_seconds = self._runs.seconds + time.perf_counter() - started
+
     def store(self) -> tuple[RunFile, ...]:
-        """Store the written runs in the checkpoint folder, and return them."""
+        """Wait until all runs are stored in the checkpoint folder, and return the new ones. Call `end` before."""
         if self._task is None:
             return ()
         started = time.perf_counter()
-        store = ObjectStore(self._task.checkpoint_url)
-        runs = tuple(self._store_run(run, store) for run in self._runs.finish())
+        groups = self._attempt.groups
+        runs = tuple(run.stored(groups) for run in self._written)
+        self.merged = tuple(
+            Replacement(groups, names, None if run is None else run.stored(groups)) for names, run in self._merged
+        )
         self._keep_columns(self._replica_folder(self._task))
-        self.migration_seconds = self._runs.seconds + time.perf_counter() - started
+        self.migration_seconds += time.perf_counter() - started
         return runs
 
     def _keep_columns(self, replica: Path) -> None:
         # Only after the replica of this epoch is open: opening removes the columns of runs that it does not want.
+        merged = (run for _, run in self._merged if run is not None)
         with building(replica):
-            for name, columns in self._columns.items():
-                columns_of(replica).keep(name, columns)
+            for run in (*merged, *self._written):
+                if run.local.columns is not None:
+                    columns_of(replica).keep(run.to.path, run.local.columns)
 
     def _replica_folder(self, task: StateTask) -> Path:
         name = replica_name(self._attempt.operator_id, self._attempt.groups)
         return _replicas(task.checkpoint_url) / name
 
-    def _store_run(self, run: LocalRun, store: ObjectStore, *, merged_from: Sequence[str] = ()) -> RunFile:
-        attempt = self._attempt
-        kind = "m" if merged_from else "s"
-        unique = paths.attempt(attempt.generation, f"{attempt.unique}{kind}{run.state_id}")
-        path = paths.run_path(attempt.operator_id, attempt.epoch, attempt.subtask, unique)
-        store.put_file(run.path, path)
-        if run.columns is not None:
-            self._columns[path] = run.columns
-        return RunFile(
-            path=path,
-            state_id=run.state_id,
-            bytes=run.path.stat().st_size,
-            entries=run.entries,
-            key_group_start=attempt.groups.start,
-            key_group_end=attempt.groups.end,
-            checksum=file_checksum(run.path),
-            merged_from=tuple(merged_from),
-            deletions=run.deletions,
-        )
+    def _begin(self, state_id: int, path: Path) -> None:
+        """Begin to store a run whose file has just been opened."""
+        assert self._task is not None, "there is no place for state in batch mode"
+        store, stored_path = self._place_of(self._task, state_id, kind="s")
+        self._begun[state_id] = _NamedUpload(stored_path, self._uploads.begin(store, path, stored_path))
 
-    def _merge(self, task: StateTask, seen: Sequence[SeenRun], fetching: "_Fetching") -> tuple[Replacement, ...]:
+    def _place_of(self, task: StateTask, state_id: int, *, kind: str) -> tuple[ObjectStore, str]:
+        """Return where a run is stored: the store, and the path in it."""
+        attempt = self._attempt
+        unique = paths.attempt(attempt.generation, f"{attempt.unique}{kind}{state_id}")
+        path = paths.run_path(attempt.operator_id, attempt.epoch, attempt.subtask, unique)
+        return ObjectStore(task.checkpoint_url), path
+
+    def _merge(self, task: StateTask, seen: Sequence[SeenRun], fetching: "_Fetching") -> None:
         """Merge the newest runs of each state within these key groups, if enough runs have gathered."""
         started = time.perf_counter()
-        merged = []
         for descriptor in self._states:
             runs = [run for run in seen if run.run.state_id == descriptor.state_id]
             start = decide_merge([run.entries for run in runs], fan_in=task.fan_in)
             if start is not None:
-                merged.append(self._merge_into_one(task, runs[start:], fetching, is_over_others=start > 0))
+                names = tuple(run.name for run in runs[start:])
+                merged = self._merge_into_one(task, runs[start:], names, fetching, is_over_others=start > 0)
+                self._merged.append((names, merged))
         self.merge_seconds = time.perf_counter() - started
-        return tuple(merged)
 
     def _merge_into_one(
-        self, task: StateTask, runs: Sequence[SeenRun], fetching: "_Fetching", *, is_over_others: bool
-    ) -> Replacement:
-        state_id, names = runs[0].run.state_id, tuple(run.name for run in runs)
+        self,
+        task: StateTask,
+        runs: Sequence[SeenRun],
+        names: tuple[str, ...],
+        fetching: "_Fetching",
+        *,
+        is_over_others: bool,
+    ) -> _Run | None:
+        """Merge runs, and begin to store the new one; it is read in a later epoch. None if nothing is left of them."""
+        state_id = runs[0].run.state_id
         # columns in this folder were written by a subtask with these key groups, so all their entries are valid here
         columns = columns_of(self._replica_folder(task)).find(names, bytes_max=self._memory.cache_bytes)
         folder = self._folder / f"merge-{state_id}"
@@ -182,12 +235,13 @@ class TaskState:
                 )
             else:
                 merged = merge_columns(columns, state_id=state_id, keeps_tombstones=is_over_others, writer=writer)
-            stored = None if merged is None else self._store_run(merged, fetching.store, merged_from=names)
-            if merged is not None:
-                merged.path.unlink()
-        reach("merge", self._attempt.epoch)
         shutil.rmtree(folder, ignore_errors=True)
-        return Replacement(self._attempt.groups, names, stored)
+        if merged is None:
+            return None
+        store, path = self._place_of(task, state_id, kind="m")
+        upload = self._uploads.put(store, merged.path, path)
+        reach("merge", self._attempt.epoch)
+        return _Run(merged, _NamedUpload(path, upload), names)
 
 
 def live_entries(store: ObjectStore, operator: OperatorState, *, max_parallelism: int) -> int:

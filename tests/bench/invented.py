@@ -32,8 +32,7 @@ PROFILE = {
     "write state": 0.48,
     "store state": 0.2,
     "write output": 0.22,
-    "driver: before the tasks": 0.12,
-    "driver: tasks": 2.1,
+    "driver: tasks": 2.22,
     "driver: commit": 0.03,
     "driver: publish": 0.02,
 }

@@ -12,6 +12,7 @@ from typing import Any
 
 import obstore
 import pytest
+from obstore.exceptions import GenericError
 
 from mixedmode.checkpoint import remote_objects
 from mixedmode.checkpoint.decide import CommitPermit
@@ -239,3 +240,26 @@ def test_an_upload_that_the_store_has_ended_is_repeated_and_then_named(
     endings = 1000
     with pytest.raises(RetryableError, match="the store has ended an upload before all of its parts had arrived"):
         store.put_file(tmp_path / "run", "run")
+
+
+def test_an_object_too_large_for_one_copy_is_copied_through_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 copies up to 5 GB in one request, and a subtask may write a larger output."""
+
+    def refuse(*_: object) -> None:
+        message = "InvalidRequest: The specified copy source is larger than the maximum allowable size"
+        raise GenericError(message)
+
+    data = bytes(range(256)) * 100_000
+    store = ObjectStore("memory:///large-copies")
+    store.put("staged", data)
+    monkeypatch.setattr("mixedmode.checkpoint.remote_objects.obstore.copy", refuse)
+    monkeypatch.setattr(remote_objects, "_PAUSE_SECONDS", 0)
+    with pytest.raises(RetryableError):
+        store.rename("staged", "final")
+    assert store.get("staged") == data, "a small object is refused for another reason"
+    monkeypatch.setattr(remote_objects, "_COPIED_BYTES_MAX", 1_000_000)
+    assert store.rename("staged", "final")
+    assert (store.get("staged"), store.get("final")) == (None, data)
+    assert not store.rename("staged", "final")

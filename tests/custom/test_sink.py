@@ -14,7 +14,7 @@ from mixedmode.connectors.custom.sink import CustomSinkWriter
 from mixedmode.connectors.custom.spec import CustomSinkSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
-from mixedmode.sinks.files import OutputWriter
+from tests.staging import stage
 
 FIELDS = [pa.field("shop", pa.string()), pa.field("sold", pa.int64())]
 
@@ -101,10 +101,8 @@ class Place:
         staged: list[StagedFile] = []
         for number, rows in enumerate(subtasks):
             scratch = self.folder / f"scratch-{epoch}-{number}"
-            scratch.mkdir()
-            writer = OutputWriter(self.sink.task, Epoch(epoch), number, scratch)
-            writer.write(pa.table({"shop": [shop for shop, _ in rows], "sold": [sold for _, sold in rows]}))
-            staged += writer.finish(f"u{number}")
+            table = pa.table({"shop": [shop for shop, _ in rows], "sold": [sold for _, sold in rows]})
+            staged += stage(self.sink.task, scratch, f"u{number}", table, epoch=epoch, subtask=number)
         return staged
 
     def staged(self) -> list[str]:

@@ -33,9 +33,10 @@ from mixedmode.driver.run import RunOptions
 from mixedmode.errors import MixedmodeError
 from mixedmode.job import SideOutput, Sink, Source
 from mixedmode.job.keyed import WindowArguments
-from mixedmode.sinks.files import OutputWriter, SinkTask
+from mixedmode.sinks.files import SinkTask
 from mixedmode.spark.settings import _DEFAULTS
 from tests.queryable.jobs import RunningJob
+from tests.staging import stage
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -175,10 +176,7 @@ def output_of_two_epochs(out: Path) -> None:
     ]
     for number, columns in enumerate(epochs):
         scratch = out.with_name(f"scratch-{number}")  # a stored file keeps the bytes of the local one
-        scratch.mkdir()
-        writer = OutputWriter(sink.task, Epoch(number), 0, scratch)
-        writer.write(pa.table(columns))
-        sink.publish(Epoch(number), writer.finish(f"u{number}"))
+        sink.publish(Epoch(number), stage(sink.task, scratch, f"u{number}", pa.table(columns), epoch=number))
 
 
 def state_of_an_epoch(run: Path) -> None:

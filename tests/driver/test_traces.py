@@ -17,8 +17,7 @@ from tests.harness import ManualClock
 
 PROFILE = {
     "fold": 9.5,
-    "driver: before the tasks": 0.5,
-    "driver: tasks": 6.0,
+    "driver: tasks": 6.5,
     "driver: commit": 1.0,
     "driver: publish": 0.5,
 }
@@ -62,8 +61,7 @@ def test_an_epoch_is_a_trace_and_its_stages_follow_each_other() -> None:
     )
     assert {name: seconds(span) for name, span in found.items()} == {
         "epoch": (100.0, 108.0),
-        "before the tasks": (100.0, 100.5),
-        "tasks": (100.5, 106.5),
+        "tasks": (100.0, 106.5),
         "totals: reading": (101.0, 104.0),
         "totals: sorting": (104.0, 106.0),
         "commit": (106.5, 107.5),

@@ -11,10 +11,10 @@ from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks import SinkContext
-from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.printed import print_rows
 from mixedmode.time.window_range import WindowRange
 from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
+from tests.staging import stage
 
 TIME = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("window_start", TIME), ("window_end", TIME), ("k", pa.string()), ("n", pa.int64())])
@@ -41,11 +41,7 @@ def publish(found: LakehouseSink, base: Path, epoch: int, rows: list[Row], keys:
     table = table_of(rows)
     if keys:
         table = table.append_column("_op", pa.array(["insert"] * len(rows)))
-    folder = base / f"local-{epoch}"
-    folder.mkdir()
-    writer = OutputWriter(found.task, Epoch(epoch), 0, folder)
-    writer.write(table)
-    found.publish(Epoch(epoch), writer.finish(f"a{epoch}"))
+    found.publish(Epoch(epoch), stage(found.task, base / f"local-{epoch}", f"a{epoch}", table, epoch=epoch))
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -12,9 +12,9 @@ from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.sinks import SinkContext
-from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.printed import print_rows
 from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
+from tests.staging import stage
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
 Changes = Iterable[tuple[str, int | None]]
@@ -57,9 +57,8 @@ class Output:
                 table = table.append_column("_op", pa.array(["delete" if n is None else "update" for _, n in rows]))
             folder = self.local / f"{epoch}-{subtask}"
             folder.mkdir(exist_ok=True)
-            writer = OutputWriter(self.sink.task, Epoch(epoch), subtask, folder)
-            writer.write(table)
-            staged += writer.finish(f"a{len(list(self.local.iterdir()))}")
+            unique = f"a{len(list(self.local.iterdir()))}"
+            staged += stage(self.sink.task, folder, unique, table, epoch=epoch, subtask=subtask)
         return staged
 
     def publish(self, epoch: int, *tasks: Changes) -> list[StagedFile]:

@@ -122,8 +122,7 @@ def live(epochs: int = 60) -> Iterator[tuple[int, Event]]:
             yield at, EpochFailed(Epoch(44), 1, 3, "the store does not answer, url=s3://totals/checkpoints")
             yield at, EpochStarted(Epoch(44), is_backlog=False, path="streaming")
         profile = {name: seconds / 900 * (1 + wave / 20) for name, seconds in tasks.items()} | {
-            "driver: before the tasks": 0.004,
-            "driver: tasks": 0.31 + wave / 100 + (0.5 if epoch == 30 else 0),
+            "driver: tasks": 0.314 + wave / 100 + (0.5 if epoch == 30 else 0),
             "driver: commit": 0.03,
             "driver: publish": 0.012 + wave / 2000,
         }

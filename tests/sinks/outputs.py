@@ -10,9 +10,10 @@ import pyarrow as pa
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.files.sink import FileSink
-from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
+from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import current_files, read_output_description
 from mixedmode.sinks.read_files import read_rows
+from tests.staging import stage
 
 FIELDS = (pa.field("k", pa.string()), pa.field("n", pa.int64()), pa.field("v", pa.float64()))
 KEYED = pa.schema([*FIELDS, pa.field("_op", pa.string())])
@@ -51,10 +52,8 @@ class Output:
         files: list[StagedFile] = []
         for subtask, rows in by_subtask.items():
             local = self.folder / f"local-{epoch}-{subtask}-{attempt}"
-            local.mkdir(parents=True)
-            writer = OutputWriter(sink.task, Epoch(epoch), subtask, local)
-            writer.write(pa.Table.from_pylist(list(rows), KEYED))
-            files += writer.finish(f"{attempt}{epoch}x{subtask}")
+            table, unique = pa.Table.from_pylist(list(rows), KEYED), f"{attempt}{epoch}x{subtask}"
+            files += stage(sink.task, local, unique, table, epoch=epoch, subtask=subtask)
         return files
 
     def publish(self, epoch: int, *by_subtask: Sequence[Row]) -> None:

@@ -17,22 +17,20 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.errors import RetryableError
 from mixedmode.sinks.files import FileFormat, OutputWriter, SinkTask
 from tests.operators.arguments import columns
 from tests.operators.oracle import identical
+from tests.staging import stage
 
 FORMATS: list[FileFormat] = ["parquet", "json"]
 
 
 def staged(folder: Path, file_format: FileFormat, tables: list[pa.Table], *, epoch: int = 3) -> tuple[StagedFile, ...]:
     """Return the files that one subtask stages in `folder / "out"`."""
-    local = folder / "local"
-    local.mkdir(exist_ok=True)
-    writer = OutputWriter(SinkTask(str(folder / "out"), file_format), Epoch(epoch), 2, local)
-    for table in tables:
-        writer.write(table)
-    return writer.finish("attempt")
+    task = SinkTask(str(folder / "out"), file_format)
+    return stage(task, folder / "local", "attempt", *tables, epoch=epoch, subtask=2)
 
 
 def json_rows(folder: Path, table: pa.Table) -> list[dict[str, Any]]:
@@ -62,12 +60,15 @@ def test_several_outputs_of_a_subtask_are_written_at_once_into_one_local_folder(
 ) -> None:
     names = ["", "late", "dead-letter", "a/b", "ä b"]
     tasks = {name: SinkTask(str(tmp_path / f"out-{number}"), file_format) for number, name in enumerate(names)}
-    writers = {name: OutputWriter(task, Epoch(3), 2, tmp_path, name) for name, task in tasks.items()}
-    for value in range(2):
-        for number, writer in enumerate(writers.values()):
-            writer.write(pa.table({"n": [10 * number + value]}))
-    for number, (name, writer) in enumerate(writers.items()):
-        (file,) = writer.finish("attempt")
+    with Uploads() as uploads:
+        writers = {
+            name: OutputWriter(task, Epoch(3), 2, tmp_path, uploads, "attempt", name) for name, task in tasks.items()
+        }
+        for value in range(2):
+            for number, writer in enumerate(writers.values()):
+                writer.write(pa.table({"n": [10 * number + value]}))
+        files = [writer.finish() for writer in writers.values()]
+    for number, (name, (file,)) in enumerate(zip(writers, files, strict=True)):
         assert file.sink == name
         assert file.staged_path == paths.staged_path(Epoch(3), 2, "attempt", file_format), "the same in every folder"
         data = (tmp_path / f"out-{number}" / file.staged_path).read_bytes()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.config import load_job
 from mixedmode.config.partitions import Partition, parse_partition
 from mixedmode.connectors.files.sink import FileSink
@@ -21,6 +22,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sinks import SinkTask
 from mixedmode.sinks.files import OPEN_FILES_MAX, FileFormat, FileLayout, OutputWriter
 from mixedmode.sinks.partitions import NULL_FOLDER, FolderRows, folder_name, folder_value
+from tests.staging import stage
 
 TEXTS = st.text(min_size=1, max_size=20)
 AWKWARD = [NULL_FOLDER, "%5F", "%", "%25", "a=b", "a/b", "..", ".", " ", "\x00", "\n", "\x7f", "ü", "~", "[", "^"]
@@ -135,12 +137,14 @@ def test_many_partitions_are_written_with_few_open_files_and_lose_nothing(
     monkeypatch.setattr(FolderRows.__init__, "__kwdefaults__", {"buffer_bytes": 1})
     (tmp_path / "local").mkdir()
     layout = FileLayout(partitions=(Partition("k"),))
-    writer = OutputWriter(SinkTask(str(tmp_path / "out"), "parquet", layout), Epoch(0), 0, tmp_path / "local")
+    task = SinkTask(str(tmp_path / "out"), "parquet", layout)
     keys = [f"k{n}" for n in range(OPEN_FILES_MAX + 20)]
-    for round_number in range(3):
-        writer.write(pa.table({"k": keys, "n": [round_number] * len(keys)}))
-        assert len(writer._open) <= OPEN_FILES_MAX
-    files = writer.finish("a")
+    with Uploads() as uploads:
+        writer = OutputWriter(task, Epoch(0), 0, tmp_path / "local", uploads, "a")
+        for round_number in range(3):
+            writer.write(pa.table({"k": keys, "n": [round_number] * len(keys)}))
+            assert len(writer._open) <= OPEN_FILES_MAX
+        files = writer.finish()
     assert len({file.final_path for file in files}) == len({file.staged_path for file in files}) == len(files)
     found: dict[str, list[int]] = {}
     for file in sorted(files, key=lambda file: file.final_path):
@@ -155,13 +159,10 @@ def test_many_partitions_are_written_with_few_open_files_and_lose_nothing(
 
 @pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
 def test_files_are_followed_by_others_once_they_are_large_enough(tmp_path: Path, file_format: FileFormat) -> None:
-    (tmp_path / "local").mkdir()
     task = SinkTask(str(tmp_path / "out"), file_format, FileLayout(max_file_bytes=20_000))
-    writer = OutputWriter(task, Epoch(7), 1, tmp_path / "local")
     texts = [f"{n * 7919 % 100_003:05}" * 3 for n in range(20_000)]
-    for start in range(0, 20_000, 10_000):
-        writer.write(pa.table({"t": texts[start : start + 10_000]}))
-    files = writer.finish("a")
+    tables = [pa.table({"t": texts[start : start + 10_000]}) for start in range(0, 20_000, 10_000)]
+    files = stage(task, tmp_path / "local", "a", *tables, epoch=7, subtask=1)
     assert [file.final_path for file in files] == [
         paths.final_path(Epoch(7), 1, file_format, part=part) for part in range(len(files))
     ]
@@ -172,10 +173,8 @@ def test_files_are_followed_by_others_once_they_are_large_enough(tmp_path: Path,
 
 
 def test_without_settings_a_file_has_the_name_that_it_always_had(tmp_path: Path) -> None:
-    (tmp_path / "local").mkdir()
-    writer = OutputWriter(SinkTask(str(tmp_path / "out"), "json"), Epoch(7), 1, tmp_path / "local")
-    writer.write(pa.table({"n": [1]}))
-    (file,) = writer.finish("a")
+    task = SinkTask(str(tmp_path / "out"), "json")
+    (file,) = stage(task, tmp_path / "local", "a", pa.table({"n": [1]}), epoch=7, subtask=1)
     assert (file.staged_path, file.final_path) == (
         "_staging/0000000007-0000000001-a.json.staged",
         "part-0000000007-0000000001.json",

@@ -16,9 +16,10 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
 from mixedmode.connectors.files.compact import compact_output
 from mixedmode.connectors.files.sink import FileSink
-from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
+from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.partitions import NULL_FOLDER
 from mixedmode.sinks.table import current_table, output_files
+from tests.staging import stage
 
 FIELDS = [
     pa.field("country", pa.string()),
@@ -47,11 +48,8 @@ def write(folder: Path, file_format: FileFormat, layout: FileLayout) -> str:
     sink = FileSink("job", url, file_format, replaces=False, layout=layout, marks_epochs=True)
     sink.prepare(FIELDS, [], is_fresh=True)
     for epoch, rows in enumerate((ROWS[::2], ROWS[1::2])):
-        local = folder / f"local{epoch}"
-        local.mkdir()
-        writer = OutputWriter(sink.task, Epoch(epoch), 0, local)
-        writer.write(pa.Table.from_pylist(rows, pa.schema(FIELDS)))
-        sink.publish(Epoch(epoch), writer.finish(f"a{epoch}"))
+        table = pa.Table.from_pylist(rows, pa.schema(FIELDS))
+        sink.publish(Epoch(epoch), stage(sink.task, folder / f"local{epoch}", f"a{epoch}", table, epoch=epoch))
     return url
 
 

@@ -13,11 +13,12 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.compact import compact_output
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import InvalidJobError
-from mixedmode.sinks.files import FileFormat, FileLayout, OutputWriter
+from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import parsed_files, superseded
 from mixedmode.sinks.row_files import Compression
 from mixedmode.sinks.table import read_output
 from mixedmode.time.window_range import WindowRange
+from tests.staging import stage
 from tests.walk.faults import Faults, KillAtStep, Killed
 
 HOUR_US = 3_600_000_000
@@ -64,12 +65,12 @@ class Windows:
             if not given:
                 continue
             local = self.folder / f"local-{epoch}-{subtask}"
-            local.mkdir()
-            writer = OutputWriter(self.sink.task, Epoch(epoch), subtask, local)
             extra = [pa.field("_op", pa.string())] if self.keyed else []
             ops = [{**row, "_op": "insert"} for row in given] if self.keyed else given
-            writer.write(pa.Table.from_pylist(ops, pa.schema([*FIELDS, *extra])))
-            self.sink.publish(Epoch(epoch), writer.finish(f"a{epoch}x{subtask}"))
+            table = pa.Table.from_pylist(ops, pa.schema([*FIELDS, *extra]))
+            unique = f"a{epoch}x{subtask}"
+            staged = stage(self.sink.task, local, unique, table, epoch=epoch, subtask=subtask)
+            self.sink.publish(Epoch(epoch), staged)
         self.rows += rows
 
     def replaced(self, rows: list[Row], windows: WindowRange) -> list[Row]:

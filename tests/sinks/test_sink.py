@@ -15,9 +15,9 @@ from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile, ma
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks import Sink, SinkTask, staging_folder
-from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.publish import published_files
+from tests import staging
 
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]
 NO_STATE_HERE = (
@@ -31,10 +31,8 @@ def stage(
     sink: Sink, folder: Path, values: Sequence[int], *, epoch: int = 0, subtask: int = 0, attempt: str = "a"
 ) -> StagedFile:
     local = folder / "local" / attempt
-    local.mkdir(parents=True, exist_ok=True)
-    writer = OutputWriter(sink.task, Epoch(epoch), subtask, local)
-    writer.write(pa.table({"k": [f"k{n}" for n in values], "n": pa.array(values, pa.int64())}))
-    (file,) = writer.finish(f"{attempt}{epoch}x{subtask}")
+    table = pa.table({"k": [f"k{n}" for n in values], "n": pa.array(values, pa.int64())})
+    (file,) = staging.stage(sink.task, local, f"{attempt}{epoch}x{subtask}", table, epoch=epoch, subtask=subtask)
     (local / "output.parquet").unlink()
     return file
 

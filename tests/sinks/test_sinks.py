@@ -13,8 +13,8 @@ from mixedmode.connectors.console.sink import ConsoleSink
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks import OutputSchema, Sink, Sinks, SinkTask, staging_folder
-from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.publish import published_files, read_output_description
+from tests import staging
 
 MAIN = OutputSchema((pa.field("k", pa.string()), pa.field("n", pa.int64())), ("k",))
 SIDE = OutputSchema((pa.field("n", pa.int64()),))
@@ -34,13 +34,11 @@ def schemas(names: Sequence[str] = NAMES) -> dict[str, OutputSchema]:
 def stage(sinks: Sinks, folder: Path, rows: Mapping[str, list[int]], *, epoch: int = 0) -> list[StagedFile]:
     """Stage the rows of one subtask, all of it in one local folder."""
     local = folder / f"local-{epoch}"
-    local.mkdir(exist_ok=True)
     files: list[StagedFile] = []
     for name, values in rows.items():
-        writer = OutputWriter(sinks.tasks[name], Epoch(epoch), 0, local, name)
         side = pa.table({"n": pa.array(values, pa.int64())})
-        writer.write(side if name else side.add_column(0, "k", pa.array([f"k{n}" for n in values])))
-        files += writer.finish(f"a{epoch}")
+        table = side if name else side.add_column(0, "k", pa.array([f"k{n}" for n in values]))
+        files += staging.stage(sinks.tasks[name], local, f"a{epoch}", table, epoch=epoch, name=name)
     return files
 
 

@@ -9,8 +9,8 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import CorruptStateError
-from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.staged import StagedSink
+from tests import staging
 
 
 class Rows(StagedSink):
@@ -37,10 +37,8 @@ def sink(tmp_path: Path) -> Rows:
 
 def stage(sink: StagedSink, folder: Path, values: Sequence[int], *, epoch: int, subtask: int = 0) -> StagedFile:
     local = folder / "local"
-    local.mkdir(exist_ok=True)
-    writer = OutputWriter(sink.task, Epoch(epoch), subtask, local)
-    writer.write(pa.table({"n": pa.array(values, pa.int64())}))
-    (file,) = writer.finish(f"{epoch}x{subtask}")
+    table = pa.table({"n": pa.array(values, pa.int64())})
+    (file,) = staging.stage(sink.task, local, f"{epoch}x{subtask}", table, epoch=epoch, subtask=subtask)
     (local / "output.parquet").unlink()
     return file
 

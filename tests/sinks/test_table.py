@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.sinks import SinkTask
-from mixedmode.sinks.files import FileFormat, OutputWriter
+from mixedmode.sinks.files import FileFormat
 from mixedmode.sinks.publish import OutputColumn
 from mixedmode.sinks.table import current_table
+from tests.staging import stage
 
 FORMATS: list[FileFormat] = ["parquet", "json", "csv"]
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int16()), pa.field("v", pa.float64())]
@@ -32,11 +33,8 @@ def write_output(
     sink = FileSink("job", url, file_format, replaces=False)
     sink.prepare(fields, keys, is_fresh=True)
     local = folder / "local"
-    local.mkdir(parents=True, exist_ok=True)
     for epoch, table in enumerate(epochs):
-        writer = OutputWriter(SinkTask(url, file_format), Epoch(epoch), 0, local)
-        writer.write(table)
-        sink.publish(Epoch(epoch), writer.finish(f"a{epoch}"))
+        sink.publish(Epoch(epoch), stage(SinkTask(url, file_format), local, f"a{epoch}", table, epoch=epoch))
         (local / f"output.{file_format}").unlink(missing_ok=True)
     return url
 
@@ -163,9 +161,7 @@ def test_a_folder_that_is_no_output_is_no_table(tmp_path: Path) -> None:
 
 def test_staged_files_that_are_not_published_are_not_read(tmp_path: Path) -> None:
     url = write_output(tmp_path, "parquet", FIELDS, ["k", "n"], [changes_of({("a", 0): 1.0})])
-    writer = OutputWriter(SinkTask(url, "parquet"), Epoch(1), 0, tmp_path / "local")
-    writer.write(changes_of({("a", 0): 2.0}))
-    writer.finish("zombie")
+    stage(SinkTask(url, "parquet"), tmp_path / "local", "zombie", changes_of({("a", 0): 2.0}), epoch=1)
     found = current_table(url)
     assert found is not None
     assert found.rows.to_pylist() == [{"k": "a", "n": 0, "v": 1.0}]

@@ -73,8 +73,8 @@ def test_another_machine_gets_all_that_spark_had_when_the_epoch_began(moves: lis
     machine = Machine(log)
     for epoch, is_moved in enumerate(moves):
         machine.begin(epoch, sources)
-        machine.folder.before_epoch(Epoch(epoch))
-        machine.folder.before_epoch(Epoch(epoch))  # as for an epoch that is repeated
+        machine.folder.store_entries(Epoch(epoch))
+        machine.folder.store_entries(Epoch(epoch))  # as for an epoch that is repeated
         before = machine.entries()
         if is_moved:
             machine = Machine(log)
@@ -93,13 +93,13 @@ def test_a_crash_at_any_request_leaves_no_offsets_without_what_they_refer_to(
     monkeypatch.setenv(RETRY_SECONDS, "0")
     machine = Machine(log)
     machine.begin(0)
-    machine.folder.before_epoch(Epoch(0))
+    machine.folder.store_entries(Epoch(0))
     machine.end(0)
     machine.begin(1, sources=2)
     failures = 0
     for allowed in crash_points(monkeypatch):
         try:
-            machine.folder.before_epoch(Epoch(1))
+            machine.folder.store_entries(Epoch(1))
         except RetryableError:
             failures += 1
             stored = {path for path, _ in log.store.list(paths.SPARK)}
@@ -132,7 +132,7 @@ def test_an_older_start_stores_nothing_any_more(log: CheckpointLog) -> None:
     Machine(log)
     older.begin(0)
     with pytest.raises(FencedError, match="a newer start of this job has taken over"):
-        older.folder.before_epoch(Epoch(0))
+        older.folder.store_entries(Epoch(0))
     assert not log.store.list(paths.SPARK)
 
 
@@ -143,9 +143,9 @@ def test_of_two_ranges_for_one_epoch_the_second_is_refused(log: CheckpointLog) -
         assert log.store.put_new(f"spark/{name}", text.encode()), "as by an older start that was past its check"
     newer.begin(0, text="newer")
     with pytest.raises(FencedError) as caught:
-        newer.folder.before_epoch(Epoch(0))
+        newer.folder.store_entries(Epoch(0))
     assert str(caught.value) == (
-        "another start of the job has recorded something else for this epoch, so this one stops before it runs it. "
+        "another start of the job has recorded something else for this epoch, so this one stops and commits nothing. "
         "Nothing is lost: the other one goes on. If none is running any more, start the job again; it goes on with "
         f"what was recorded. file={log.store.url}/spark/sources/0/0"
     )
@@ -156,13 +156,13 @@ def test_fetching_again_forgets_what_was_cut_off_the_store(log: CheckpointLog) -
     machine = Machine(log)
     for epoch in range(3):
         machine.begin(epoch)
-        machine.folder.before_epoch(Epoch(epoch))
+        machine.folder.store_entries(Epoch(epoch))
         machine.end(epoch)
     log.store.delete(["spark/offsets/2", "spark/commits/1", "spark/sources/0/2.compact"])
     machine.folder.fetch()
     assert set(machine.entries()) == {"metadata", "offsets/0", "offsets/1", "commits/0", "sources/0/0", "sources/0/1"}
     machine.begin(2, text="again")
-    machine.folder.before_epoch(Epoch(2))
+    machine.folder.store_entries(Epoch(2))
     assert log.store.get("spark/offsets/2") == b"range of 2 again"
 
 
@@ -180,7 +180,7 @@ def test_spark_writes_into_a_local_checkpoint_folder_itself(tmp_path: Path) -> N
     assert machine.folder.location == f"file://{tmp_path}/check points/spark"
     machine.begin(0)
     before = list(log.store.list(paths.SPARK))
-    machine.folder.before_epoch(Epoch(0))
+    machine.folder.store_entries(Epoch(0))
     machine.folder.fetch()
     machine.folder.__exit__(None, None, None)
     assert list(log.store.list(paths.SPARK)) == before

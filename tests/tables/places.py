@@ -10,16 +10,16 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.checkpoint.types import Generation, StagedFile
 from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 from mixedmode.connectors.postgres.table import PostgresTable
 from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 from mixedmode.connectors.sqlite.table import SqliteTable
 from mixedmode.job import Sink as Sinks
-from mixedmode.sinks.files import OutputWriter
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.tables.database import Database
 from mixedmode.sinks.tables.table_sink import TableSink
+from tests.staging import stage
 
 Kind = Literal["postgres", "sqlite"]
 Row = tuple[Any, ...]
@@ -112,9 +112,7 @@ class Place:
     def stage_table(self, sink: TableSink, epoch: int, table: pa.Table, *, subtask: int = 0) -> StagedFile:
         self._attempts += 1
         with tempfile.TemporaryDirectory() as folder:
-            writer = OutputWriter(sink.task, Epoch(epoch), subtask, Path(folder))
-            writer.write(table)
-            (file,) = writer.finish(f"a{self._attempts}")
+            (file,) = stage(sink.task, Path(folder), f"a{self._attempts}", table, epoch=epoch, subtask=subtask)
         return file
 
     def staged(self, sink: TableSink) -> list[str]:

@@ -5,7 +5,7 @@ columns (columns.py) are written beside it, for the next epoch on the same machi
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -65,12 +65,16 @@ class _Files:
 class RunWriter:
     """Context manager for the files of one (epoch, operator, subtask) attempt; leaving it before `finish` removes them.
 
-    Runs of at most `columns_bytes` are also written as columns.
+    Runs of at most `columns_bytes` are also written as columns. `opened` is called with the state and the path of each
+    file when it is opened; bytes are only appended to the file.
     """
 
-    def __init__(self, folder: Path, *, columns_bytes: int = 0) -> None:
+    def __init__(
+        self, folder: Path, *, columns_bytes: int = 0, opened: Callable[[int, Path], None] = lambda _state, _path: None
+    ) -> None:
         self._folder = folder
         self._columns_bytes = columns_bytes
+        self._opened = opened
         self._open: dict[int, _Files] = {}  #: by state id; only for states with entries
         self._last_key: dict[int, bytes] = {}
         self.seconds = 0.0  # spent in `write`
@@ -122,6 +126,7 @@ class RunWriter:
             self._folder.mkdir(parents=True, exist_ok=True)
             columns = ColumnsWriter(self._path(state_id).with_suffix(".columns"), bytes_max=self._columns_bytes)
             self._open[state_id] = _Files(self._path(state_id), columns)
+            self._opened(state_id, self._path(state_id))
         return self._open[state_id]
 
     def _disk_failure(self, state_id: int, error: OSError) -> MixedmodeError:

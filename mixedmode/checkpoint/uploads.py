@@ -1,0 +1,107 @@
+"""The files that a task stores: in an object store several at once, in threads, while the task goes on.
+
+A file is given to `Uploads` when it is opened. An object store gets the first parts of a large file while the task
+writes the later ones, and a smaller file when it is complete. So much of the state of a large backlog is stored before
+all of it is computed, and a small live epoch waits as long as one request takes. In a folder, a file is stored in the
+calling thread, at its end: usually that is a link.
+
+    upload = begin(file)  ...the task writes...  upload.end()  ...  upload.stored() -> bytes and checksum
+
+Invariants (tests/checkpoint/test_uploads.py):
+  I1  when `stored` returns, the object is durable, and equal to the local file
+  I2  leaving the context gives up all files that have not ended, and waits for the threads: none outlives its task
+"""
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mixedmode.checkpoint.checksum import file_checksum
+from mixedmode.checkpoint.growing_file import GrowingFile
+from mixedmode.checkpoint.store import ObjectStore
+
+__all__ = ["Stored", "Upload", "Uploads"]
+
+_AT_ONCE = 4  # each holds up to four parts of a file in memory, of 8 MiB
+_FOLLOWED = 2  # files that are watched while they grow: the main output and the largest state, as a rule
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored file: its size, and its checksum of checksum.py."""
+
+    bytes: int
+    checksum: str
+
+
+class Upload:
+    """One file on its way to the store."""
+
+    def __init__(self, file: GrowingFile, put: Callable[[], Stored], pool: ThreadPoolExecutor | None) -> None:
+        """`put` waits for the end of the file, and stores it; it runs in the pool, or else in the calling thread."""
+        self._file, self._put, self._pool = file, put, pool
+        self._stored: Future[Stored] | Stored | None = None
+
+    def follow(self) -> None:
+        """Begin to store the file while it grows."""
+        assert self._pool is not None, "a file in a folder is stored as one"
+        self._stored = self._pool.submit(self._put)
+
+    def end(self) -> None:
+        """Tell that the file is complete and closed, and begin to store it. Do not change it afterwards."""
+        self._file.end()
+        if self._stored is None:
+            self._stored = self._put() if self._pool is None else self._pool.submit(self._put)
+
+    def give_up(self) -> None:
+        """Tell that nobody wants the file any more."""
+        self._file.give_up()
+
+    def stored(self) -> Stored:
+        """Wait until the file is stored. Call `end` of all files first.  Raises RetryableError as the store does."""
+        assert self._stored is not None, "the file has not ended"
+        return self._stored if isinstance(self._stored, Stored) else self._stored.result()
+
+
+class Uploads:
+    """Context manager for the uploads of one task."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="mixedmode-upload")
+        self._uploads: list[Upload] = []
+        self._followed = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for upload in self._uploads:
+            upload.give_up()
+        self._pool.shutdown(cancel_futures=True)
+
+    def begin(self, store: ObjectStore, local_path: Path, path: str) -> Upload:
+        """Return the upload of a local file, which its writer has just opened, to `path` in `store`."""
+        upload = self._upload(store, local_path, path)
+        if store.local_root is None and self._followed < _FOLLOWED:
+            self._followed += 1
+            upload.follow()
+        return upload
+
+    def put(self, store: ObjectStore, local_path: Path, path: str) -> Upload:
+        """Begin to store a complete local file."""
+        upload = self._upload(store, local_path, path)
+        upload.end()
+        return upload
+
+    def _upload(self, store: ObjectStore, local_path: Path, path: str) -> Upload:
+        file = GrowingFile(local_path)
+
+        def put() -> Stored:
+            store.put_growing(file, path)
+            return Stored(local_path.stat().st_size, file_checksum(local_path))
+
+        self._uploads.append(Upload(file, put, self._pool if store.local_root is None else None))
+        return self._uploads[-1]
