@@ -19,10 +19,14 @@ _OBJECTS_BYTES = 2 * (33 + 8)  # the head of an object of bytes, and the place i
 
 @dataclass(frozen=True, slots=True)
 class StateRange:
-    """Stored keys and values of a range scan, in key order; `keys[i]` goes with `values[i]`."""
+    """Stored keys and values of a range scan, in key order; `keys[i]` goes with `values[i]`.
+
+    `is_whole`: False if the entries take more memory than the caller wanted, so that some at the end are missing.
+    """
 
     keys: Sequence[bytes]
     values: Sequence[bytes]
+    is_whole: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,8 @@ class KeyedStateBackend(Protocol):
         """Return the committed value of each stored key, None if it has none. `keys` are sorted and distinct."""
 
     @abstractmethod
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
-        """Return the committed entries with start <= key < end."""
+    def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
+        """Return the committed entries with start <= key < end. `bytes_max`: as of scan_prefixes."""
 
     @abstractmethod
     def scan_prefixes(

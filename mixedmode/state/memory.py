@@ -34,12 +34,14 @@ class MemoryBackend(KeyedStateBackend):
         return [self._entries.get(key) for key in keys]
 
     @override
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+    def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         """Read a range that lies within one key group."""
         _check(state_id, [start])
         assert end <= range_of_group(int.from_bytes(start[: PREFIX_BYTES - 1], "big"), state_id)[1], (start, end)
         keys = list(self._keys(start, end))
-        return StateRange(keys, [self._entries[key] for key in keys])
+        values = [self._entries[key] for key in keys]
+        count = len(keys) if bytes_max is None else _number_within(keys, values, bytes_max)
+        return StateRange(keys[:count], values[:count], is_whole=count == len(keys))
 
     @override
     def scan_prefixes(
@@ -61,9 +63,9 @@ class MemoryBackend(KeyedStateBackend):
         values = [self._entries[key] for key in keys]
         if bytes_max is None:
             return PrefixRows(np.asarray(rows, np.int64), keys, values)
-        taken = np.cumsum([entry_bytes(*entry) for entry in zip(keys, values, strict=True)])
-        end = int(np.searchsorted(taken, bytes_max, "right")) + 1
-        return PrefixRows(np.asarray(rows[:end], np.int64), keys[:end], values[:end], is_whole=end > len(keys))
+        end = _number_within(keys, values, bytes_max)
+        is_whole = end == len(keys) and sum(map(entry_bytes, keys, values)) <= bytes_max
+        return PrefixRows(np.asarray(rows[:end], np.int64), keys[:end], values[:end], is_whole)
 
     @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
@@ -96,6 +98,12 @@ class MemoryBackend(KeyedStateBackend):
 
     def _keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
         return self._entries.irange(start, end, inclusive=(True, False))  # type: ignore[no-any-return]
+
+
+def _number_within(keys: Sequence[bytes], values: Sequence[bytes], bytes_max: int) -> int:
+    """Return how many entries are read until they take more than `bytes_max`; that entry is one of them."""
+    taken = np.cumsum(list(map(entry_bytes, keys, values)))
+    return min(len(keys), int(np.searchsorted(taken, bytes_max, "right")) + 1)
 
 
 def _check(state_id: int, keys: Sequence[bytes]) -> None:

@@ -31,9 +31,9 @@ class ProfiledBackend(KeyedStateBackend):
             return self._backend.read(state_id, keys)
 
     @override
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+    def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         with self._profile.stage("read state"):
-            return self._backend.scan(state_id, start, end)
+            return self._backend.scan(state_id, start, end, bytes_max)
 
     @override
     def scan_prefixes(

@@ -42,9 +42,9 @@ class SingleKeyBackend:
         self._check_new(state_id, keys)
         return [None] * len(keys)
 
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+    def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         """Return no entries: no state precedes the backlog."""
-        del end
+        del end, bytes_max
         self._check_new(state_id, [start])
         return StateRange([], [])
 

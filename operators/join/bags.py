@@ -6,7 +6,7 @@ A bag in memory may hold one row in several entries; their counts add up.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,12 @@ from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows, joined_with_lengths, parts_of, without_prefix
 from mixedmode.sort import sort_order
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
-from mixedmode.state.keys import PREFIX_BYTES, stored_keys
+from mixedmode.state.keys import PREFIX_BYTES, after_prefix, stored_keys
 
-__all__ = ["Bag", "Changed", "StoredBag", "TouchedKeys", "bag_rows", "packed_rows"]
+__all__ = ["ALL_ROWS", "Bag", "Changed", "SideRows", "StoredBag", "TouchedKeys", "bag_rows", "packed_rows"]
+
+#: a limit of rows that is none
+ALL_ROWS = np.iinfo(np.int64).max
 
 Groups = npt.NDArray[np.uint16]
 
@@ -67,12 +70,6 @@ class Bag:
     rows: Int64s
     columns: Sequence[pa.Array]
 
-    @classmethod
-    def added(cls, columns: Sequence[pa.Array], counts: Int64s) -> "Bag":
-        """Return rows of one key, all of them added in this epoch."""
-        none = np.zeros(len(counts), np.int64)
-        return cls(none, none, counts, np.arange(len(counts)), columns)
-
     @property
     def after(self) -> Int64s:
         """The number of such rows after the epoch."""
@@ -86,6 +83,25 @@ class Bag:
         """Return (keys,) which keys have a row before, and after the epoch."""
         before, after = (np.bincount(self.codes[counts > 0], minlength=keys) for counts in (self.before, self.after))
         return before > 0, after > 0
+
+
+@dataclass(frozen=True, slots=True)
+class SideRows:
+    """Rows (n,) of one side of one key: packed, with how many such rows there were, and how many the epoch adds."""
+
+    packed: pa.LargeBinaryArray
+    before: Int64s
+    change: Int64s
+
+    @classmethod
+    def changed(cls, packed: pa.LargeBinaryArray, change: Int64s) -> "SideRows":
+        """Return rows of which it is not known yet how many there were."""
+        return cls(packed, np.zeros(len(change), np.int64), change)
+
+    @property
+    def has_change(self) -> bool:
+        """Return whether the epoch changes any of them."""
+        return bool(self.change.any())
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,18 +188,41 @@ class StoredBag:
             [pa.concat_arrays(pair) for pair in zip(bag.columns, columns, strict=True)],
         )
 
-    def written(
-        self, group: int, blocks: Iterable[tuple[pa.LargeBinaryArray, Int64s]]
-    ) -> Iterator[tuple[pa.LargeBinaryArray, Int64s]]:
-        """Write the first rows of a key: packed rows, in order, and their numbers. Yield each block when it is written.
+    def rows_of(self, group: int, key: pa.Array, limit: int, *, bytes_max: int) -> Iterator[SideRows]:
+        """Yield the stored rows of a key (1,), at most `limit`, in order and in blocks of about `bytes_max`."""
+        (start,) = stored_keys(np.full(1, group, np.uint16), key, self._side)
+        end = after_prefix(start)
+        while limit:
+            found = self._backend.scan(self._side, start, end, bytes_max)
+            if not found.keys:
+                return
+            counts = counts_of(found.values)[:limit]
+            packed = without_prefix(found.keys, PREFIX_BYTES)[: len(counts)]
+            yield SideRows(packed, counts, np.zeros(len(counts), np.int64))
+            limit -= len(counts)
+            if found.is_whole:
+                return
+            start = found.keys[-1] + b"\0"
 
-        Raise InternalError if a row is retracted that is not there.
+    def updated(self, group: int, blocks: Iterable[SideRows], *, is_known: bool) -> Iterator[SideRows]:
+        """Write the new numbers of the changed rows of a key. Yield each block when that is done.
+
+        is_known: `before` is right; else it is read for the changed rows. Raise InternalError if a row is retracted
+        that is not there.
         """
-        for packed, counts in blocks:
-            _check_there(counts)
-            stored = self._state.stored_keys(np.full(len(counts), group, np.uint16), packed)
-            self._state.write(stored, [pa.array(counts)], [])
-            yield packed, counts
+        for rows in blocks:
+            changed = np.flatnonzero(rows.change)
+            stored = self._state.stored_keys(np.full(len(changed), group, np.uint16), _of(rows.packed, changed))
+            before = rows.before.copy()
+            if not (is_known or self._backend.starts_empty):
+                before[changed] = 0
+                found, counts = self._state.read(stored)
+                before[changed[found]] = counts[0].to_numpy()
+            after = before[changed] + rows.change[changed]
+            _check_there(after)
+            if not self._backend.drops_writes:
+                self._state.write(stored, [pa.array(after)], np.flatnonzero(after == 0).tolist())
+            yield replace(rows, before=before)
 
     def write(self, changed: Changed) -> None:
         """Write the new counts of the changed rows."""

@@ -1,7 +1,7 @@
 """Keys of a join without a bound whose rows do not fit in memory: each side is sorted, and kept on disk in blocks.
 
-A row of a side is its packed row (bags.py), with the number of such rows. Sorting by the packed row brings equal rows
-together, and into the order of the state.
+A row of a side is its packed row (bags.py), with the number of such rows, before the epoch and as a change. Sorting by
+the packed row brings equal rows together, stored ones and changes, and into the order of the state.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,14 +13,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.operators.aggregate.segments import segments
-from mixedmode.operators.aggregate.values import Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, WEIGHT_COLUMN
+from mixedmode.operators.join.bags import SideRows
 from mixedmode.operators.tables import column_of
 from mixedmode.sort import ExternalSorter, read_run, write_run
 
 __all__ = ["KeyTables", "LargeKey", "RowSorter", "SortedSide"]
 
 _BLOCK_BYTES = 2**20
+_NUMBERS = ("_before", WEIGHT_COLUMN)  #: columns: how often a row was there, and how often the epoch adds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,26 +83,29 @@ class KeyTables:
 
 
 class RowSorter:
-    """Sorts the rows of one side of a key by their packed row, in `budget_bytes`; equal rows become one."""
+    """Sorts the rows of one side of a key by their packed row, in `budget_bytes`; equal rows become one.
 
-    def __init__(self, group: int, *, budget_bytes: int, spill_dir: Path) -> None:
-        """group: the key group of the key."""
-        self.group = group
+    `rows`: how many have been added.
+    """
+
+    def __init__(self, *, budget_bytes: int, spill_dir: Path) -> None:
         self._sorter = ExternalSorter(budget_bytes=budget_bytes, spill_dir=spill_dir, combine=_summed)
+        self.rows = 0
 
-    def add(self, packed: pa.LargeBinaryArray, weights: Int64s) -> None:
-        """Add packed rows (n,), with the number of each: negative if it is retracted."""
-        if len(packed):
-            groups = pa.array(np.full(len(packed), self.group, np.uint16))
-            names = [KEY_GROUP_COLUMN, KEY_COLUMN, WEIGHT_COLUMN]
-            self._sorter.add(pa.table([groups, packed, pa.array(weights)], names=names))
+    def add(self, group: int, rows: SideRows) -> None:
+        """Add rows of the key, whose key group is `group`."""
+        if len(rows.packed):
+            groups = pa.array(np.full(len(rows.packed), group, np.uint16))
+            names = [KEY_GROUP_COLUMN, KEY_COLUMN, *_NUMBERS]
+            self._sorter.add(pa.table([groups, rows.packed, pa.array(rows.before), pa.array(rows.change)], names=names))
+            self.rows += len(rows.packed)
 
-    def blocks(self) -> Iterator[tuple[pa.LargeBinaryArray, Int64s]]:
-        """Yield packed rows, each once and in order, and their numbers; none is 0. May be called once."""
+    def blocks(self) -> Iterator[SideRows]:
+        """Yield the rows, each once and in order, without those that neither were there nor are. May be called once."""
         for table in self._sorter.sorted_tables():
-            weights = column_of(table, WEIGHT_COLUMN).to_numpy()
-            kept = np.flatnonzero(weights)
-            yield column_of(table, KEY_COLUMN).take(pa.array(kept)), weights[kept]
+            before, change = (column_of(table, name).to_numpy() for name in _NUMBERS)
+            kept = np.flatnonzero((before != 0) | (change != 0))
+            yield SideRows(column_of(table, KEY_COLUMN).take(pa.array(kept)), before[kept], change[kept])
 
     def close(self) -> None:
         """Remove the files of the sorter."""
@@ -110,38 +114,45 @@ class RowSorter:
 
 @dataclass(frozen=True, slots=True)
 class SortedSide:
-    """The sorted rows of one side of a key on local disk. `rows`: how many there are, equal ones counted."""
+    """The sorted rows of one side of a key on local disk. `before`, `after`: how many rows there were before the epoch,
+    and are after it, equal ones counted. `has_change`: one of them changes.
+    """
 
     path: Path
-    rows: int
+    before: int
+    after: int
+    has_change: bool
 
     @classmethod
-    def written(cls, path: Path, blocks: Iterable[tuple[pa.LargeBinaryArray, Int64s]]) -> "SortedSide":
-        """Write blocks of packed rows and their numbers."""
-        rows = 0
+    def written(cls, path: Path, blocks: Iterable[SideRows]) -> "SortedSide":
+        """Write blocks of rows."""
+        before = change = 0
+        has_change = False
 
         def tables() -> Iterator[pa.Table]:
-            nonlocal rows
-            for packed, counts in blocks:
-                rows += int(counts.sum())
-                yield pa.table([packed, pa.array(counts)], names=[KEY_COLUMN, WEIGHT_COLUMN])
+            nonlocal before, change, has_change
+            for rows in blocks:
+                before, change = before + int(rows.before.sum()), change + int(rows.change.sum())
+                has_change = has_change or rows.has_change
+                columns = [rows.packed, pa.array(rows.before), pa.array(rows.change)]
+                yield pa.table(columns, names=[KEY_COLUMN, *_NUMBERS])
 
         write_run(path, tables(), block_bytes=_BLOCK_BYTES)
-        return cls(path, rows)
+        return cls(path, before, before + change, has_change)
 
-    def blocks(self) -> Iterator[tuple[pa.LargeBinaryArray, Int64s]]:
-        """Yield the rows again, and their numbers."""
+    def blocks(self) -> Iterator[SideRows]:
+        """Yield the rows again."""
         for table in read_run(self.path):
-            yield column_of(table, KEY_COLUMN), column_of(table, WEIGHT_COLUMN).to_numpy()
+            yield SideRows(column_of(table, KEY_COLUMN), *(column_of(table, name).to_numpy() for name in _NUMBERS))
 
 
 def _summed(table: pa.Table) -> pa.Table:
-    """Return each packed row once, with the sum of its numbers."""
+    """Return each packed row once, with the sums of its numbers."""
     _, first_rows = segments(column_of(table, KEY_COLUMN))
-    sums = np.add.reduceat(column_of(table, WEIGHT_COLUMN).to_numpy(), first_rows)
     taken = pa.array(first_rows)
     columns = [column_of(table, name).take(taken) for name in (KEY_GROUP_COLUMN, KEY_COLUMN)]
-    return pa.table([*columns, pa.array(sums)], schema=table.schema)
+    sums = [pa.array(np.add.reduceat(column_of(table, name).to_numpy(), first_rows)) for name in _NUMBERS]
+    return pa.table([*columns, *sums], schema=table.schema)
 
 
 def _starts(table: pa.Table) -> npt.NDArray[np.intp]:

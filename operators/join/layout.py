@@ -29,6 +29,7 @@ from mixedmode.operators.tables import column_of
 from mixedmode.state.fixed_bytes import FixedBytes
 
 LEFT, RIGHT = 0, 1
+NULL_KEY = 2  #: in a join without a bound, added to the side of a row with a NULL in its key
 JoinType = Literal["inner", "left", "right", "full", "semi", "anti"]
 UInt8s = npt.NDArray[np.uint8]
 Rows = npt.NDArray[np.intp]

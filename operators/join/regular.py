@@ -13,22 +13,17 @@ match is in that of a semi join. NULL is not equal to NULL: a row with a NULL in
 With a condition, a match is a row of the key for which the condition holds. So where a row may be in the result by
 itself, both sides of its key are read, and the condition is computed for all pairs of the rows that may have changed.
 
-In the backlog, a key of which one table cannot hold all rows is joined in blocks: each side is sorted and kept on disk,
-and each block of the left meets each block of the right (large_keys.py). Where keys may have stored rows, the stored
-rows of as many keys as fit in memory are read at once; all rows of one key, new and stored, have to fit.
+The stored rows of as many keys as fit in memory are read at once. A key whose rows, new and stored, do not fit by
+themselves is joined in blocks (key_in_blocks.py).
 
 The order of arrival and the cut of epochs change which rows are emitted and retracted, not their sum.
 
 State: the rows of both sides, see bags.py.
 """
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +37,6 @@ from mixedmode.operators.interface import (
     KEY_GROUP_COLUMN,
     SIDE_COLUMN,
     WEIGHT_COLUMN,
-    AppendedRows,
     Batch,
     Changelog,
     Changes,
@@ -51,14 +45,15 @@ from mixedmode.operators.interface import (
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.bags import Bag, Changed, StoredBag, TouchedKeys, bag_rows, packed_rows
+from mixedmode.operators.join.bags import ALL_ROWS, Bag, Changed, StoredBag, TouchedKeys
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.counts import counted_state
-from mixedmode.operators.join.joined_rows import JoinedRows
-from mixedmode.operators.join.large_keys import KeyTables, LargeKey, RowSorter, SortedSide
-from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, UInt8s, null_keys
-from mixedmode.operators.join.products import BLOCK_ROWS, blocks_of_pairs, blocks_of_repeats
+from mixedmode.operators.join.emission import Emission
+from mixedmode.operators.join.key_in_blocks import KeyInBlocks
+from mixedmode.operators.join.large_keys import KeyTables, LargeKey
+from mixedmode.operators.join.layout import LEFT, NULL_KEY, RIGHT, JoinType, UInt8s, null_keys
+from mixedmode.operators.join.products import BLOCK_ROWS
 from mixedmode.operators.tables import column_of, halves
 from mixedmode.state import StateDescriptor
 
@@ -75,7 +70,6 @@ _KEPT: Mapping[JoinType, tuple[bool, bool]] = {
 }
 #: the sides of which a row is in the result by itself, because it has a match or none
 _DECIDED: Mapping[JoinType, tuple[bool, bool]] = {**_KEPT, "semi": (True, False)}
-_NULL_KEY = 2  #: added to the side of a row with a NULL in its key
 _NO_ROWS = np.empty(0, np.intp)
 
 
@@ -123,7 +117,7 @@ class RegularJoinOperator(JoinBase):
         if is_null is not None:
             rows = np.flatnonzero(~is_null | np.array(_KEPT[self.type])[sides])
             taken = pa.array(rows)
-            sides = (sides + np.where(is_null, _NULL_KEY, 0).astype(np.uint8))[rows]
+            sides = (sides + np.where(is_null, NULL_KEY, 0).astype(np.uint8))[rows]
             keys, columns = [key.take(taken) for key in keys], [column.take(taken) for column in columns]
         encoded = encode_keys(keys, self.layout.key_schema)
         groups = pa.array(key_groups(encoded, max_parallelism=max_parallelism))
@@ -137,92 +131,56 @@ class RegularJoinOperator(JoinBase):
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes]:
         """Yield the changes of the result. Write the rows of both sides."""
-        most = context.memory_bytes if context.backend.starts_empty else sys.maxsize
-        for one in KeyTables(tables, most):
+        for one in KeyTables(tables, context.memory_bytes):
             if isinstance(one, LargeKey):
-                yield from self._process_large(one, context)
+                yield from self._in_blocks(context).changes(one.tables)
             else:
                 yield from self._process(one, context)
 
-    def _process_large(self, key: LargeKey, context: SubtaskContext) -> Iterator[Changes]:
-        """Yield the changes of a key that has no stored rows, a block at a time."""
-        with TemporaryDirectory(prefix="mixedmode-join-", dir=context.spill_dir) as folder, ExitStack() as stack:
-            sorters: list[RowSorter] = []
-            is_null = False
-            for table in key.tables:
-                encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
-                if not sorters:
-                    is_null, group = bool(sides[0] >= _NULL_KEY), column_of(table, KEY_GROUP_COLUMN)[0].as_py()
-                    budget = (
-                        2 * context.memory_bytes
-                    )  # of each side; the rows of small keys take as much several times over
-                    sorters += [RowSorter(group, budget_bytes=budget, spill_dir=Path(folder)) for _ in (LEFT, RIGHT)]
-                    for sorter in sorters:
-                        stack.callback(sorter.close)
-                weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(sides), int)
-                for side in (LEFT, RIGHT):
-                    rows = np.flatnonzero(sides % _NULL_KEY == side)
-                    columns = self.layout.columns_of(table, side, rows)
-                    sorters[side].add(
-                        packed_rows(self.layout, side, encoded.take(pa.array(rows)), columns), weights[rows]
-                    )
-            found = []
-            for side in (LEFT, RIGHT):
-                stored = StoredBag(self.layout, side, self.states[side], context.backend)
-                is_kept = not (is_null or context.backend.drops_writes)
-                blocks = (
-                    stored.written(sorters[side].group, sorters[side].blocks()) if is_kept else sorters[side].blocks()
-                )
-                found.append(SortedSide.written(Path(folder) / f"side-{side}", blocks))
-                sorters[side].close()
-            yield from self._large_changes((found[LEFT], found[RIGHT]), context.fan_out, is_null=is_null)
+    @property
+    def _emission(self) -> Emission:
+        return Emission(self.layout, self.condition, self.block_rows, self.traits.emits is Changelog.APPEND)
 
-    def _large_changes(
-        self, sides: tuple[SortedSide, SortedSide], fan_out: FanOut, *, is_null: bool
-    ) -> Iterator[Changes]:
-        """Yield the pairs of all rows of a key, and the rows that are in the result by themselves."""
-        emits_pairs = self.type not in ("semi", "anti")
-        for side in (LEFT, RIGHT):
-            looks_at_pairs = not is_null and (self.condition is not None or (emits_pairs and side == LEFT))
-            for packed, counts in sides[side].blocks():
-                own = Bag.added(bag_rows(self.layout, side, packed), counts)
-                partners = np.full(len(counts), 0 if is_null or looks_at_pairs else sides[1 - side].rows)
-                for others in sides[1 - side].blocks() if looks_at_pairs else ():
-                    other = Bag.added(bag_rows(self.layout, 1 - side, others[0]), others[1])
-                    bags = (own, other) if side == LEFT else (other, own)
-                    every = [np.ones(len(bag.codes), np.bool_) for bag in bags]
-                    for pair in self._blocks(bags, *every):
-                        np.add.at(partners, pair[side], other.change[pair[1 - side]])
-                        if emits_pairs and side == LEFT:
-                            left, right = ((bag, bag.rows[rows]) for bag, rows in zip(bags, pair, strict=True))
-                            weights = own.change[pair[LEFT]] * other.change[pair[RIGHT]]
-                            yield from self._emitted(weights, left, right)
-                if emits_pairs:
-                    fan_out.count(partners)
-                if _DECIDED[self.type][side]:
-                    is_there = partners > 0 if self.type == "semi" else partners == 0
-                    yield from self._alone(own, side, np.zeros(len(counts), np.bool_), is_there)
+    def _stored(self, context: SubtaskContext) -> tuple[StoredBag, StoredBag]:
+        left, right = (StoredBag(self.layout, side, self.states[side], context.backend) for side in (LEFT, RIGHT))
+        return left, right
+
+    def _in_blocks(self, context: SubtaskContext) -> KeyInBlocks:
+        return KeyInBlocks(
+            self._emission,
+            self._stored(context),
+            context,
+            _DECIDED[self.type],
+            emits_pairs=self.type not in ("semi", "anti"),
+            keeps_matched=self.type == "semi",
+        )
 
     def _process(self, table: pa.Table, context: SubtaskContext) -> Iterator[Changes]:
-        """Yield the changes of the keys of a table: at once if their stored rows fit in memory, else of each half."""
+        """Yield the changes of the keys of a table: at once if their stored rows fit in memory, else of each half.
+
+        A key by itself whose stored rows do not fit is joined in blocks.
+        """
         backend = context.backend
         encoded, sides = column_of(table, KEY_COLUMN), column_of(table, SIDE_COLUMN).to_numpy()
         grouping, first_rows = segments(encoded)
         groups = column_of(table, KEY_GROUP_COLUMN).to_numpy()[first_rows]
-        keys = TouchedKeys(groups, encoded.take(pa.array(first_rows)), sides[first_rows] >= _NULL_KEY)
+        keys = TouchedKeys(groups, encoded.take(pa.array(first_rows)), sides[first_rows] >= NULL_KEY)
         codes = grouping.codes.astype(np.int64)
         weights = column_of(table, WEIGHT_COLUMN).to_numpy() if self.is_changelog else np.ones(len(codes), np.int64)
         if backend.drops_writes and not self.is_changelog:
             left, right = (self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT))
             yield from self._changes(keys, left, right, context.fan_out)
             return
-        stored = [StoredBag(self.layout, side, self.states[side], backend) for side in (LEFT, RIGHT)]
+        stored = self._stored(context)
         changed = []
         for side in (LEFT, RIGHT):
-            rows = np.flatnonzero(sides % _NULL_KEY == side)
+            rows = np.flatnonzero(sides % NULL_KEY == side)
             columns = self.layout.columns_of(table, side, rows)
             changed.append(stored[side].changed(keys, codes[rows], weights[rows], columns))
-        bags = self._with_stored(keys, stored, changed, None if len(keys) == 1 else context.memory_bytes)
+        bags = self._with_stored(keys, stored, changed, context.memory_bytes)
+        if bags is None and len(keys) == 1:
+            yield from self._in_blocks(context).changes(iter([table]))
+            return
         if bags is None:
             for half in halves(table, first_rows):
                 yield from self._process(half, context)
@@ -233,12 +191,12 @@ class RegularJoinOperator(JoinBase):
 
     def _only_added(self, table: pa.Table, side: int, codes: Int64s, sides: UInt8s) -> Bag:
         """Return the rows of a side as they are: where nothing is stored and retracted, equal rows may be apart."""
-        rows = np.flatnonzero(sides % _NULL_KEY == side)
+        rows = np.flatnonzero(sides % NULL_KEY == side)
         columns = [self.layout.column_in(table, side, index) for index in range(len(self.layout.sides[side]))]
         return Bag(codes[rows], np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64), rows, columns)
 
     def _with_stored(
-        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed], bytes_max: int | None
+        self, keys: TouchedKeys, stored: Sequence[StoredBag], changed: Sequence[Changed], bytes_max: int
     ) -> tuple[Bag, Bag] | None:
         """Return the changed rows of both sides, and the stored rows that the result depends on.
 
@@ -261,16 +219,15 @@ class RegularJoinOperator(JoinBase):
             return None if left is None else (left, right)
         keeps_left, keeps_right = _DECIDED[self.type]
         counts_one = self.condition is None
-        most = np.iinfo(np.int64).max
         left = with_stored[LEFT](
             right_changes | (left_changes & keeps_right),
-            np.where(right_changes, most, limits[LEFT]) if keeps_right and counts_one else None,
+            np.where(right_changes, ALL_ROWS, limits[LEFT]) if keeps_right and counts_one else None,
         )
         if left is None:
             return None
         right = with_stored[RIGHT](
             left_changes | (right_changes & keeps_left),
-            np.where(left_changes, most, limits[RIGHT]) if keeps_left and counts_one else None,
+            np.where(left_changes, ALL_ROWS, limits[RIGHT]) if keeps_left and counts_one else None,
         )
         return None if right is None else (left, right)
 
@@ -283,9 +240,9 @@ class RegularJoinOperator(JoinBase):
                 continue
             before, after = self._has_match(keys, bags, side)
             if self.type == "semi":
-                yield from self._alone(bag, side, before, after)
+                yield from self._emission.alone(bag, side, before, after)
             else:
-                yield from self._alone(bag, side, ~before, ~after)
+                yield from self._emission.alone(bag, side, ~before, ~after)
 
     def _has_match(self, keys: TouchedKeys, bags: tuple[Bag, Bag], side: int) -> tuple[Bools, Bools]:
         """Return (n,) which rows of a side have a match, before and after the epoch.
@@ -302,12 +259,12 @@ class RegularJoinOperator(JoinBase):
             rows = [one.copy() for one in is_joined]
             rows[side] &= ~may_change
             rows[1 - side] &= other.change != 0
-            for pair in self._blocks(bags, *rows):
+            for pair in self._emission.pairs(bags, *rows):
                 may_change[pair[side]] = True
         rows = list(is_joined)
         rows[side] &= may_change
         before, after = np.zeros(len(own.codes), np.bool_), np.zeros(len(own.codes), np.bool_)
-        for pair in self._blocks(bags, *rows):
+        for pair in self._emission.pairs(bags, *rows):
             before[pair[side][other.before[pair[1 - side]] > 0]] = True
             after[pair[side][other.after[pair[1 - side]] > 0]] = True
         return before, after
@@ -321,66 +278,9 @@ class RegularJoinOperator(JoinBase):
             (is_changed[LEFT] & is_joined[LEFT], is_joined[RIGHT]),
             (~is_changed[LEFT] & is_joined[LEFT], is_changed[RIGHT] & is_joined[RIGHT]),
         ):
-            for a, b in self._blocks((left, right), of_left, of_right):
-                weights = left.after[a] * right.after[b] - left.before[a] * right.before[b]
+            for a, b in self._emission.pairs((left, right), of_left, of_right):
                 np.add.at(partners[LEFT], a, right.after[b])
                 np.add.at(partners[RIGHT], b, left.after[a])
-                yield from self._emitted(weights, (left, left.rows[a]), (right, right.rows[b]))
+                yield from self._emission.changed_pairs((left, right), a, b)
         for found, bag in zip(partners, (left, right), strict=True):
             fan_out.count(found[bag.change > 0])
-
-    def _blocks(self, bags: tuple[Bag, Bag], of_left: Bools, of_right: Bools) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield the pairs of the rows for which `of_left` and `of_right` are True, in blocks."""
-        left, right = bags
-        lefts, rights = np.flatnonzero(of_left), np.flatnonzero(of_right)
-        for a, b in blocks_of_pairs(lefts, left.codes[lefts], rights, right.codes[rights], self.block_rows):
-            if self.condition is None:
-                yield a, b
-                continue
-            holds = self.condition.holds((left.columns, right.columns), left.rows[a], right.rows[b])
-            if holds.any():
-                yield a[holds], b[holds]
-
-    def _alone(self, bag: Bag, side: int, before: Bools, after: Bools) -> Iterator[Changes]:
-        """Yield the changes of rows of one side that are in the result by themselves.
-
-        before, after: (n,) True for the rows for which that holds, before and after the epoch.
-        """
-        weights = bag.after * after - bag.before * before
-        rows = np.flatnonzero(weights)
-        for start in range(0, len(rows), self.block_rows):
-            own = rows[start : start + self.block_rows]
-            given = (bag, bag.rows[own])
-            yield from self._emitted(weights[own], *((given, None) if side == LEFT else (None, given)))
-
-    def _emitted(
-        self, weights: Int64s, left: tuple[Bag, Int64s] | None, right: tuple[Bag, Int64s] | None
-    ) -> Iterator[Changes]:
-        """Yield rows of the result (n,), each as often as the size of its weight.
-
-        left, right: the rows of the sides; None: NULL.
-        """
-        if (weights == 1).all():
-            yield self._block(None, weights, left, right)
-            return
-        for nth in blocks_of_repeats(np.abs(weights), self.block_rows):
-            yield self._block(nth, np.sign(weights[nth]), left, right)
-
-    def _block(
-        self,
-        nth: Int64s | None,
-        weights: Int64s,
-        left: tuple[Bag, Int64s] | None,
-        right: tuple[Bag, Int64s] | None,
-    ) -> Changes:
-        taken = [None if one is None else pa.array(one[1] if nth is None else one[1][nth]) for one in (left, right)]
-        columns = []
-        for column in self.layout.output:
-            given = (left, right)[column.side]
-            if given is None:
-                field = self.layout.sides[column.side][column.index]
-                columns.append(pa.nulls(len(weights), field.type))
-            else:
-                columns.append(given[0].columns[column.index].take(taken[column.side]))
-        rows = pa.table(columns, names=[column.name for column in self.layout.output])
-        return AppendedRows(rows) if self.traits.emits is Changelog.APPEND else JoinedRows(rows, weights)

@@ -24,7 +24,7 @@ class Entries:
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.stored.get((state_id, key)) for key in keys]
 
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+    def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         raise NotImplementedError
 
     def scan_prefixes(

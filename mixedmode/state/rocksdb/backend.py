@@ -60,10 +60,10 @@ class RocksDBBackend(KeyedStateBackend):
         return self._columns.get(state_id, NONE).read(keys, partial(self._read_rest, state_id))
 
     @override
-    def scan(self, state_id: int, start: bytes, end: bytes) -> StateRange:
+    def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         """Read a range that lies within one key group."""
         del state_id  # part of `start` and `end`
-        return self._scan(start, end)
+        return self._scan(start, end, bytes_max)
 
     @override
     def scan_prefixes(
@@ -122,24 +122,26 @@ class RocksDBBackend(KeyedStateBackend):
             at = after
         return [stored.get(key) for key in keys]
 
-    def _scan(self, start: bytes, end: bytes) -> StateRange:
+    def _scan(self, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         keys, values = list[bytes](), list[bytes]()
+        left = sys.maxsize if bytes_max is None else bytes_max
         bounds = _up_to(end)
         database = self._replica.database
         with reading(database):
             entries = database.iter(bounds)
             try:
                 entries.seek(start)
-                while entries.valid():
+                while left >= 0 and entries.valid():
                     value = entries.value()
                     if value != TOMBSTONE:
                         keys.append(entries.key())
                         values.append(value)
+                        left -= entry_bytes(keys[-1], value)
                     entries.next()
                 entries.status()  # raises if damage ended the loop; `Rdict.items` would just stop there
             finally:
                 del entries  # an iterator keeps the database open, and a traceback would keep the iterator
-        return StateRange(keys, values)
+        return StateRange(keys, values, is_whole=left >= 0)
 
 
 def _collect(

@@ -1,10 +1,13 @@
 """A process that joins many rows of one key with a few of the other side, and prints by how many bytes it has grown.
 
-It does what a subtask does: sorted tables, a single-key backend, state as runs. Arguments: the join, the side with many
+It does what a subtask does: sorted tables, a single-key backend, state as runs. "regular-live" goes on with an epoch in
+which a row of the other side is added, so that all of the stored rows are read. Arguments: the join, the side with many
 rows, their number, the memory of the task, a folder.
 """
 
+import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +25,9 @@ from mixedmode.operators.join import (
 from mixedmode.operators.running import outputs_of, sorter_for
 from mixedmode.profile import Profile
 from mixedmode.state import SingleKeyBackend
-from mixedmode.state.rocksdb import RunWriter
-from mixedmode.tasks.memory import share_memory
+from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_replica
+from mixedmode.state.rocksdb.replica import WantedRun
+from mixedmode.tasks.memory import MemoryShares, share_memory
 from mixedmode.time import MIN_TIME_US, EpochTime
 
 FEW, BATCH_ROWS = 5, 100_000
@@ -58,7 +62,7 @@ def batch(side: int, first: int, rows: int, step_us: int) -> Batch:
     )
 
 
-def joined_rows(operator: Operator, side: int, rows: int, setting: int, folder: Path) -> int:
+def joined_rows(operator: Operator, join: str, side: int, rows: int, setting: int, folder: Path) -> int:
     """Return the number of rows of the result."""
     time = EpochTime(
         late_us=MIN_TIME_US,
@@ -71,7 +75,7 @@ def joined_rows(operator: Operator, side: int, rows: int, setting: int, folder: 
     )
     shares = share_memory(setting, operator.attributes, "sorted")
     batches = [batch(1 - side, 0, FEW, 10 * rows // FEW)]
-    found = 0
+    found, goes_on = 0, join == "regular-live"
     with (
         sorter_for(operator, budget_bytes=shares.sort_bytes, spill_dir=folder) as sorter,
         RunWriter(folder / "runs", columns_bytes=shares.columns_bytes) as writer,
@@ -87,8 +91,26 @@ def joined_rows(operator: Operator, side: int, rows: int, setting: int, folder: 
         for given in outputs_of(operator, sorter, context, Profile()):
             changes = given.changelog()  # type: ignore[union-attr]  # no join has side outputs
             found += changes.num_rows
+        runs = writer.finish()
+    return live_rows(operator, 1 - side, runs, shares, folder, time) if goes_on else found
+
+
+def live_rows(
+    operator: Operator, side: int, runs: list[LocalRun], shares: MemoryShares, folder: Path, time: EpochTime
+) -> int:
+    """Return the number of rows of the result of an epoch with one row of a side."""
+    added = operator.fold(batch(side, FEW, 1, 1), late_us=MIN_TIME_US, max_parallelism=GROUPS.end).table
+    wanted = [WantedRun(str(run.path), partial(shutil.copyfile, run.path)) for run in runs]
+    with (
+        RunWriter(folder / "live") as writer,
+        open_replica(folder / "replica", wanted, attempt="a", cache_bytes=shares.cache_bytes) as replica,
+    ):
+        backend = RocksDBBackend(replica, writer, dict.fromkeys((0, 1), sum(run.entries for run in runs) / GROUPS.end))
+        context = SubtaskContext(backend, time, GROUPS, memory_bytes=shares.key_bytes, spill_dir=folder)
+        rows = [changes.changelog().num_rows for changes in operator.process(iter([added]), context)]
         writer.finish()
-    return found
+    shutil.rmtree(folder / "replica")
+    return sum(rows)
 
 
 def peak_bytes() -> int:
@@ -100,9 +122,9 @@ if __name__ == "__main__":
     join, side, rows, setting, folder = sys.argv[1:]
     pa.set_cpu_count(1)  # as in a Python worker of Spark
     operator = operator_of(join)
-    joined_rows(operator, int(side), 1000, int(setting), Path(folder))
+    joined_rows(operator, join, int(side), 1000, int(setting), Path(folder))
     before = peak_bytes()
-    made = joined_rows(operator, int(side), int(rows), int(setting), Path(folder))
-    expected = FEW * int(rows) if join == "regular" else int(rows)
+    made = joined_rows(operator, join, int(side), int(rows), int(setting), Path(folder))
+    expected = FEW * int(rows) if join == "regular" else int(rows)  # live, one row meets all of the others
     assert made >= expected, (made, expected)
     print(peak_bytes() - before)  # noqa: T201 - its result

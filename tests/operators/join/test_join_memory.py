@@ -33,7 +33,14 @@ def peak_growth(join: str, side: int, rows: int, setting: int, folder: Path) -> 
 )
 @pytest.mark.parametrize(
     ("join", "side"),
-    [("as-of", 0), ("interval", 1), ("regular", 0), pytest.param("regular", 1, marks=pytest.mark.soak)],
+    [
+        ("as-of", 0),
+        ("interval", 1),
+        ("regular", 0),
+        ("regular-live", 0),
+        pytest.param("regular", 1, marks=pytest.mark.soak),
+        pytest.param("regular-live", 1, marks=pytest.mark.soak),
+    ],
 )
 def test_a_key_with_many_rows_on_one_side_stays_within_the_memory(
     tmp_path: Path, join: str, side: int, rows: int, setting: int

@@ -37,6 +37,13 @@ KEYS = st.none() | st.sampled_from(["", "a", "b\x00"])
 ROWS = st.tuples(st.integers(0, 1), KEYS, st.none() | st.integers(0, 2))
 #: one epoch: rows that are added, and which of the rows that are there (by position) are retracted
 EPOCHS = st.lists(st.tuples(st.lists(ROWS, max_size=8), st.lists(st.integers(0, 50), max_size=4)), max_size=5)
+#: the same with nearly all rows in one key
+HOT_ROWS = st.tuples(st.integers(0, 1), st.sampled_from(["a", "a", "a", None]), st.integers(0, 2))
+HOT_EPOCHS = st.lists(
+    st.tuples(st.lists(HOT_ROWS, min_size=2, max_size=8), st.lists(st.integers(0, 50), max_size=4)),
+    min_size=2,
+    max_size=5,
+)
 
 
 def operator_of(kind: JoinType, *, is_changelog: bool, block_rows: int = 3) -> RegularJoinOperator:
@@ -181,6 +188,13 @@ ABOVE = Condition(
 )
 
 
+def with_condition(kind: JoinType) -> RegularJoinOperator:
+    """A join with a condition, which reads the value of the right also where no column of the right is emitted."""
+    both = operator_of("inner", is_changelog=True).layout.sides
+    operator = replace(operator_of(kind, is_changelog=True), condition=ABOVE)
+    return replace(operator, layout=replace(operator.layout, sides=both))
+
+
 def blockwise(operator: RegularJoinOperator, backend: KeyedStateBackend, rows: Weighted) -> list[Changes]:
     """A backlog in which each key is too large for the memory."""
     table = folded(operator, rows)
@@ -195,10 +209,7 @@ def blockwise(operator: RegularJoinOperator, backend: KeyedStateBackend, rows: W
 def test_a_key_that_does_not_fit_in_memory_is_joined_in_blocks(
     kind: JoinType, condition: Condition | None, added: list[Row], retracted: list[int]
 ) -> None:
-    operator = replace(operator_of(kind, is_changelog=True), condition=condition)
-    if condition is not None:  # it reads the value of the right
-        both = operator_of("inner", is_changelog=True).layout.sides
-        operator = replace(operator, layout=replace(operator.layout, sides=both))
+    operator = operator_of(kind, is_changelog=True) if condition is None else with_condition(kind)
     gone = Counter(added[position % len(added)] for position in retracted) if added else Counter[Row]()
     rows = [*((row, 1) for row in added), *((row, -min(n, added.count(row))) for row, n in gone.items())]
     whole, divided = MemoryState(), MemoryState()
@@ -210,6 +221,41 @@ def test_a_key_that_does_not_fit_in_memory_is_joined_in_blocks(
     assert divided.entries == whole.entries
     if condition is None:
         assert found == joined(kind, Counter(added) - gone)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(drawn=HOT_EPOCHS, memory_bytes=st.sampled_from([1, 300]))
+@settings(max_examples=50)
+def test_epochs_of_keys_that_do_not_fit_in_memory_change_the_same(
+    kind: JoinType, drawn: list[tuple[list[Row], list[int]]], memory_bytes: int
+) -> None:
+    """With a condition, whether a stored row has a match depends on rows of other blocks, changed and not."""
+    operator, whole, divided = with_condition(kind), MemoryState(), MemoryState()
+    for epoch in epochs_of(drawn, retracts=True):
+        expected, found = Counter[tuple[Any, ...]](), Counter[tuple[Any, ...]]()
+        follow(expected, run(operator, whole, epoch), operator.block_rows)
+        follow(found, run(operator, divided, epoch, memory_bytes=memory_bytes), operator.block_rows)
+        assert {row: n for row, n in found.items() if n} == {row: n for row, n in expected.items() if n}
+        assert divided.entries == whole.entries
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_that_has_grown_too_large_for_the_memory_goes_on_live(kind: JoinType, tmp_path: Path) -> None:
+    """Its stored rows are read from RocksDB and from columns, a part at a time."""
+    operator, state = operator_of(kind, is_changelog=True, block_rows=500), RunState(tmp_path)
+    rows, result = Counter[Row](), Counter[tuple[Any, ...]]()
+    backlog: Weighted = [((side, "a", v), 1) for side, count in ((0, 300), (1, 20)) for v in range(count)]
+    live: Sequence[Weighted] = [
+        [((1, "a", 5), -1), ((1, "a", 99), 1)],
+        [((0, "a", 7), -1), ((0, "a", 1000), 2), ((1, "a", 6), -1)],
+        [((1, "a", v), -1) for v in (*range(5), *range(7, 20), 99)],
+        [((1, "a", 1), 1), ((0, "b", 1), 1)],
+    ]
+    for epoch in (backlog, *live):
+        for row, weight in epoch:
+            rows[row] += weight
+        follow(result, run(operator, state, epoch, memory_bytes=2_000), operator.block_rows)
+        assert {row: count for row, count in result.items() if count} == joined(kind, rows)
 
 
 class Counting(MemoryBackend):
