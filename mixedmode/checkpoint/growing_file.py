@@ -23,6 +23,16 @@ class GrowingFile:
     _has_ended: threading.Event = field(default_factory=threading.Event)
     _is_given_up: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the writer has ended the file, or given it up."""
+        return self._has_ended.is_set()
+
+    @property
+    def size(self) -> int:
+        """The bytes that are there already."""
+        return self.path.stat().st_size if self.path.exists() else 0
+
     def end(self) -> None:
         """Tell that the file is complete, and closed."""
         self._has_ended.set()
@@ -36,17 +46,6 @@ class GrowingFile:
         """Wait until the file is complete.  Raises GivenUpError if its writer has given it up."""
         self._has_ended.wait()
         self._check()
-
-    def is_larger(self, size: int) -> bool:
-        """Wait until the file is complete or larger than `size`. Return whether it is larger, and not yet complete.
-
-        Raises GivenUpError if its writer has given it up.
-        """
-        while not self._has_ended.wait(_LOOK_SECONDS):
-            if self.path.exists() and self.path.stat().st_size > size:
-                return True
-        self._check()
-        return False
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes from the beginning, each as soon as it is there, until the end of the complete file.

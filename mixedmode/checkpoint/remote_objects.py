@@ -91,7 +91,7 @@ class _RemoteObjects:
         self._put_in_parts(path, lambda: local_path, local_path.stat().st_size)
 
     def put_growing(self, file: GrowingFile, path: str) -> None:
-        if file.is_larger(_PART_BYTES) and self._follow(file, path):
+        if not file.has_ended and self._follow(file, path):
             return
         file.wait()
         self.put_file(file.path, path)

@@ -12,6 +12,7 @@ Invariants (tests/checkpoint/test_uploads.py):
   I2  leaving the context gives up all files that have not ended, and waits for the threads: none outlives its task
 """
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,7 +27,9 @@ from mixedmode.checkpoint.store import ObjectStore
 __all__ = ["Stored", "Upload", "Uploads"]
 
 _AT_ONCE = 4  # each holds up to four parts of a file in memory, of 8 MiB
-_FOLLOWED = 2  # files that are watched while they grow: the main output and the largest state, as a rule
+_FOLLOWED = 2  # of them: files that still grow, so that those that have ended do not wait for the end of these
+_FOLLOWED_BYTES = 8 * 2**20  # the size from which on a growing file is followed
+_LOOK_SECONDS = 0.1  # between two looks at the sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +47,25 @@ class Upload:
         """`put` waits for the end of the file, and stores it; it runs in the pool, or else in the calling thread."""
         self._file, self._put, self._pool = file, put, pool
         self._stored: Future[Stored] | Stored | None = None
+        self._lock = threading.Lock()  # the file may end while it is looked at
 
-    def follow(self) -> None:
-        """Begin to store the file while it grows."""
-        assert self._pool is not None, "a file in a folder is stored as one"
-        self._stored = self._pool.submit(self._put)
+    @property
+    def is_followed(self) -> bool:
+        """Return whether the file is being stored while it grows."""
+        return self._stored is not None and not self._file.has_ended
+
+    def follow(self, *, at_least: int) -> None:
+        """Begin to store the file while it grows, if it has so many bytes already."""
+        with self._lock:
+            if self._pool is not None and self._stored is None and self._file.size >= at_least:
+                self._stored = self._pool.submit(self._put)
 
     def end(self) -> None:
         """Tell that the file is complete and closed, and begin to store it. Do not change it afterwards."""
         self._file.end()
-        if self._stored is None:
-            self._stored = self._put() if self._pool is None else self._pool.submit(self._put)
+        with self._lock:
+            if self._stored is None:
+                self._stored = self._put() if self._pool is None else self._pool.submit(self._put)
 
     def give_up(self) -> None:
         """Tell that nobody wants the file any more."""
@@ -67,28 +78,31 @@ class Upload:
 
 
 class Uploads:
-    """Context manager for the uploads of one task."""
+    """Context manager for the uploads of one task. A thread looks which of their files have become large."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="mixedmode-upload")
         self._uploads: list[Upload] = []
-        self._followed = 0
+        self._looking: threading.Thread | None = None
+        self._is_over = threading.Event()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._is_over.set()
+        if self._looking is not None:
+            self._looking.join()
         for upload in self._uploads:
             upload.give_up()
         self._pool.shutdown(cancel_futures=True)
 
     def begin(self, store: ObjectStore, local_path: Path, path: str) -> Upload:
         """Return the upload of a local file, which its writer has just opened, to `path` in `store`."""
-        upload = self._upload(store, local_path, path)
-        if store.local_root is None and self._followed < _FOLLOWED:
-            self._followed += 1
-            upload.follow()
-        return upload
+        if store.local_root is None and self._looking is None:
+            self._looking = threading.Thread(target=self._look, name="mixedmode-upload-look", daemon=True)
+            self._looking.start()
+        return self._upload(store, local_path, path)
 
     def put(self, store: ObjectStore, local_path: Path, path: str) -> Upload:
         """Begin to store a complete local file."""
@@ -105,3 +119,9 @@ class Uploads:
 
         self._uploads.append(Upload(file, put, self._pool if store.local_root is None else None))
         return self._uploads[-1]
+
+    def _look(self) -> None:
+        while not self._is_over.wait(_LOOK_SECONDS):
+            for upload in tuple(self._uploads):
+                if sum(one.is_followed for one in self._uploads) < _FOLLOWED:
+                    upload.follow(at_least=_FOLLOWED_BYTES)

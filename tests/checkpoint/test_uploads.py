@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mixedmode.checkpoint import growing_file, remote_objects
+from mixedmode.checkpoint import uploads as uploads_module
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.growing_file import GivenUpError, GrowingFile
 from mixedmode.checkpoint.store import ObjectStore
@@ -22,6 +23,8 @@ PART = 5 * 2**20  # the least that S3 takes
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_objects, "_PART_BYTES", PART)
     monkeypatch.setattr(growing_file, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(uploads_module, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(uploads_module, "_FOLLOWED_BYTES", PART)
 
 
 @pytest.fixture(params=["folder", "s3"])
@@ -62,18 +65,17 @@ def test_an_object_store_gets_parts_of_a_file_before_its_end(tmp_path: Path) -> 
     """Nobody sees the object meanwhile."""
     file = GrowingFile(tmp_path / "local")
     file.path.write_bytes(data_of(3 * PART))
-    assert file.is_larger(2 * PART)
     chunks = file.chunks()
     first = [next(chunks) for _ in range(3)]
     with file.path.open("ab") as more:
         more.write(b"the end")
     file.end()
     assert b"".join([*first, *chunks]) == data_of(3 * PART) + b"the end"
-    assert not file.is_larger(1), "it is complete"
+    assert file.has_ended
 
 
 def test_many_files_at_once(store: ObjectStore, tmp_path: Path) -> None:
-    """Two of them are followed, and the others wait for their end; none waits for another one."""
+    """None waits for another one."""
     names = [f"f{number}" for number in range(20)]
     with Uploads() as uploads:
         opened = {name: uploads.begin(store, tmp_path / name, name) for name in names}
@@ -86,6 +88,30 @@ def test_many_files_at_once(store: ObjectStore, tmp_path: Path) -> None:
         assert whole.stored().bytes == 5
     assert found == [1000 + number for number in range(20)]
     assert [store.get(name) for name in names] == [data_of(1000 + number, number) for number in range(20)]
+
+
+def test_files_that_grow_leave_threads_for_those_that_have_ended(
+    s3: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of five files that become large, as parts of a partitioned output and a state do, two at a time are followed."""
+    for name, value in environment(s3.url).items():
+        monkeypatch.setenv(name, value)
+    store, names = ObjectStore(s3.new_bucket()), [f"f{number}" for number in range(5)]
+    with Uploads() as uploads:
+        opened = [uploads.begin(store, tmp_path / name, name) for name in names]
+        for number, name in enumerate(names):
+            (tmp_path / name).write_bytes(data_of(2 * PART, number))
+        wait_until(lambda: sum(one.is_followed for one in opened) == 2, "two files are followed")
+        (tmp_path / "whole").write_bytes(b"whole")
+        assert uploads.put(store, tmp_path / "whole", "whole").stored().bytes == 5
+        first = next(one for one in opened if one.is_followed)
+        first.end()
+        assert first.stored().bytes == 2 * PART
+        wait_until(lambda: sum(one.is_followed for one in opened) == 2, "the next one is followed")
+        for one in opened:
+            one.end()
+        assert [one.stored().bytes for one in opened] == [2 * PART] * 5
+    assert [store.get(name) for name in names] == [data_of(2 * PART, number) for number in range(5)]
 
 
 @pytest.mark.parametrize("size", [10, 4 * PART])
