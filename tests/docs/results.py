@@ -21,6 +21,7 @@ KEPT = (
     "workloads.json",
     "nexmark.json",
     "joins.json",
+    "joins-live.json",
     "tables.json",
     "scaling.json",
 )
