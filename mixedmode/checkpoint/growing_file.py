@@ -7,7 +7,7 @@ from pathlib import Path
 
 __all__ = ["GivenUpError", "GrowingFile"]
 
-_LOOK_SECONDS = 0.1  # between two looks at the size of the file
+_LOOK_SECONDS = 0.1  # between two looks whether there is more to read
 _CHUNK_BYTES = 1 << 20
 
 
@@ -30,8 +30,11 @@ class GrowingFile:
 
     @property
     def size(self) -> int:
-        """The bytes that are there already."""
-        return self.path.stat().st_size if self.path.exists() else 0
+        """The bytes that are there already; 0 if a task that failed has removed the file."""
+        try:
+            return self.path.stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def end(self) -> None:
         """Tell that the file is complete, and closed."""

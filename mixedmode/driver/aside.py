@@ -59,7 +59,8 @@ class Aside:
         working.result()
 
     def after(self, work: Callable[[], None]) -> None:
-        """Do the work at some time before `settle` returns."""
+        """Do the work at some time before `settle` returns. Earlier work is settled first."""
+        self.settle()
         if self._pool is None:
             work()
         else:

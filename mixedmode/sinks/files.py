@@ -129,7 +129,10 @@ class OutputWriter:
             self._append(folder, rows)
 
     def end(self) -> None:
-        """Complete the files, and begin to store those that are not being stored yet. Nothing is written afterwards."""
+        """Complete the files, and begin to store those that are not being stored yet. Nothing is written afterwards.
+
+        May be repeated.
+        """
         for folder, rows in () if self._partitioned is None else self._partitioned.rest():
             self._append(folder, rows)
         for inside in self._folders.values():

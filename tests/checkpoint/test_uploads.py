@@ -123,6 +123,15 @@ def test_a_file_of_a_task_that_fails_is_not_stored(store: ObjectStore, tmp_path:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("mixedmode-upload")]
 
 
+def test_a_file_that_a_failed_task_has_removed_has_no_bytes(tmp_path: Path) -> None:
+    """The thread that looks at the sizes may come later than the task that cleans up."""
+    file = GrowingFile(tmp_path / "local")
+    file.path.write_bytes(b"abc")
+    assert file.size == 3
+    file.path.unlink()
+    assert file.size == 0
+
+
 def test_a_file_that_is_given_up_ends_for_its_reader(tmp_path: Path) -> None:
     file = GrowingFile(tmp_path / "local")
     file.path.write_bytes(b"abc")

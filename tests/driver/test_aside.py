@@ -80,6 +80,23 @@ def test_an_error_of_work_for_later_is_raised_once() -> None:
         aside.settle()
 
 
+def test_work_for_later_waits_for_the_work_before_it() -> None:
+    begun, ends, done = threading.Event(), threading.Event(), list[str]()
+
+    def first() -> None:
+        begun.set()
+        assert ends.wait(WAIT_SECONDS)
+        done.append("first")
+
+    with Aside(is_remote=True) as aside:
+        aside.after(first)
+        assert begun.wait(WAIT_SECONDS)
+        ends.set()
+        aside.after(lambda: done.append("second"))
+        aside.settle()
+    assert done == ["first", "second"]
+
+
 def test_an_error_of_the_run_counts_more_than_one_of_the_work() -> None:
     def run() -> None:
         with Aside(is_remote=True) as aside:
