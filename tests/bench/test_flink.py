@@ -32,6 +32,14 @@ def write(folder: Path, size: Size) -> None:
         pq.write_table(pa.table(rows), folder / "events" / f"part-{number}.parquet")
 
 
+def write_two(folder: Path, size: Size) -> None:
+    for table, seed in (("trades", 6), ("quotes", 7)):
+        (folder / table).mkdir(parents=True)
+        rng = np.random.default_rng(seed)
+        rows = {"k": rng.integers(0, size.keys, 500), "seq": np.arange(500), "v": rng.integers(0, 100, 500) / 4}
+        pq.write_table(pa.table(rows), folder / table / "part-0.parquet")
+
+
 def no_job(_data: Path, _work: Path, _mode: Mode) -> Job:
     raise NotImplementedError
 
@@ -72,6 +80,20 @@ def test_both_programs_give_the_answer_and_a_failure_says_why(contestant: FlinkS
     gone = Task(COUNT_SUM, COUNT_SUM.size, tmp_path / "data", tmp_path / "no such folder")
     with pytest.raises(RetryableError, match="no such folder"):
         contestant.run(gone)
+
+
+def test_the_join_gives_all_pairs(contestant: FlinkStreaming, tmp_path: Path) -> None:
+    size = Size(500, 60)
+    answer = "SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w FROM trades l JOIN quotes r ON l.k = r.k"
+    join = Workload("regular", "", size, write_two, no_job, ("seq", "other"), answer, flink="regular-join")
+    task = Task(join, size, tmp_path / "data", tmp_path / "work")
+    write_two(task.data, size)
+    task.work.mkdir()
+    contestant.prepare(task)
+    assert contestant.run(task).seconds > 0
+    tables = [pq.read_table(tmp_path / "data" / name).to_pylist() for name in ("trades", "quotes")]
+    oracle = [(a["seq"], b["seq"], a["k"], a["v"], b["v"]) for a in tables[0] for b in tables[1] if a["k"] == b["k"]]
+    assert sorted(tuple(row.values()) for row in contestant.answer(task).to_pylist()) == sorted(oracle)
 
 
 def test_it_takes_what_it_has_a_program_for() -> None:

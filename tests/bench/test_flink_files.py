@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode_bench.flink_files import CountSum, WordCount, newest_rows, write_records
+from mixedmode_bench.flink_files import CountSum, RegularJoin, WordCount, rows_written, write_records
 
 COUNT_SUM, WORD_COUNT = CountSum(("k", "v")), WordCount(("word",))
 
@@ -41,8 +41,20 @@ def test_the_last_row_of_a_key_counts_whatever_came_before(tmp_path: Path) -> No
     (tmp_path / "rows-1").write_bytes(struct.pack("<qqd", 3, 1, 4.0))
     for subtask in "01":
         (tmp_path / f"texts-{subtask}").write_bytes(b"")
-    found = newest_rows(tmp_path, COUNT_SUM, ["k", "n", "total"]).sort_by("k")
+    found = rows_written(tmp_path, COUNT_SUM, ["k", "n", "total"]).sort_by("k")
     assert found.to_pydict() == {"k": [1, 2, 3], "n": [2, 1, 1], "total": [0.75, 9.0, 4.0]}
+
+
+def test_rows_that_never_change_all_count(tmp_path: Path) -> None:
+    join = RegularJoin(("k", "seq", "v"))
+    batch = pa.record_batch({"seq": [1], "v": [0.5], "k": [7]})
+    assert join.records(batch) == struct.pack("<qqd", 7, 1, 0.5)
+    pairs = [(1, 2, 7, 0.5, 1.5), (1, 3, 7, 0.5, 2.5)]
+    for subtask, pair in enumerate(pairs):
+        (tmp_path / f"rows-{subtask}").write_bytes(struct.pack("<qqqdd", *pair))
+    names = ["seq", "other", "k", "v", "w"]
+    found = rows_written(tmp_path, join, names)
+    assert found.to_pylist() == [dict(zip(names, pair, strict=True)) for pair in pairs]
 
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.integers(1, 9)), max_size=30))
@@ -52,5 +64,5 @@ def test_words_are_found_again_in_the_texts(tmp_path_factory: object, changes: l
     folder = tmp_path_factory.mktemp("changes")  # type: ignore[attr-defined]  # pytest names its type in private
     (folder / "rows-0").write_bytes(numbers)
     (folder / "texts-0").write_bytes(texts)
-    found = newest_rows(folder, WORD_COUNT, ["word", "n"])
+    found = rows_written(folder, WORD_COUNT, ["word", "n"])
     assert dict(zip(*found.to_pydict().values(), strict=True)) == dict(changes)

@@ -25,7 +25,7 @@ import pyarrow as pa
 from mixedmode.errors import InternalError, RetryableError
 from mixedmode_bench.contestant import Outcome, Task
 from mixedmode_bench.duckdb_peer import columns_of_answer
-from mixedmode_bench.flink_files import LAYOUTS, Layout, newest_rows, write_records
+from mixedmode_bench.flink_files import LAYOUTS, Layout, rows_written, write_records
 from mixedmode_bench.workload import Workload
 
 PROGRAMS = Path(__file__).parent / "flink_programs"
@@ -101,8 +101,9 @@ class _Flink:
 
     def prepare(self, task: Task) -> None:
         """The columns that the program reads, as flat binary files."""
-        (source,) = (path for path in task.data.iterdir() if path.is_dir())
-        write_records(source, self._input(task), _layout(task))
+        layout = _layout(task)
+        for table in (path for path in task.data.iterdir() if path.is_dir()):
+            write_records(table, self._input(task) / layout.folder(table.name), layout)
 
     def run(self, task: Task) -> Outcome:
         """From the records to the files of the changelog."""
@@ -119,8 +120,8 @@ class _Flink:
         self._hear("done")
 
     def answer(self, task: Task) -> pa.Table:
-        """The newest row of each key."""
-        return newest_rows(task.work, _layout(task), columns_of_answer(task))
+        """The rows, of a changelog the newest one of each key."""
+        return rows_written(task.work, _layout(task), columns_of_answer(task))
 
     def close(self) -> None:
         """End the JVM: it ends with its input."""

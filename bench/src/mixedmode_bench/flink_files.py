@@ -5,12 +5,14 @@ Parquet. Reading them costs Flink next to nothing, so this is in its favour.
 
     record of count-sum    int64 key | float64 value
     record of word-count   int32 bytes of the word | the word, UTF-8
+    record of regular-join int64 key | int64 number | float64 value             each table in a folder of its own
     block                  int32 bytes | int32 records | the records            a file of records is a row of blocks
     row of count-sum       int64 key | int64 count | float64 sum
     row of word-count      int32 bytes of the word | int64 count                its word stands in the file of texts
+    row of regular-join    int64 number, int64 number of the other | int64 key | float64, float64 values
 
 All of it is little-endian. A program writes each change of a key as a row, to the files of one subtask (`rows-N` and
-`texts-N`), so that the last row of a key is the one that counts.
+`texts-N`), so that the last row of a key is the one that counts; or rows that never change.
 """
 
 from collections.abc import Mapping
@@ -28,13 +30,19 @@ BLOCK_ROWS = 1 << 16
 ROWS, TEXTS = "rows-", "texts-"
 
 _COUNT_SUM_ROW = np.dtype([("key", "<i8"), ("count", "<i8"), ("sum", "<f8")])
+_PAIR = np.dtype([("left", "<i8"), ("right", "<i8"), ("key", "<i8"), ("value", "<f8"), ("other", "<f8")])
 _WORD_COUNT_ROW = np.dtype([("bytes", "<i4"), ("count", "<i8")])
 
 
 class Layout(Protocol):
-    """The records and rows of one program. `program`: its name in bench/src/mixedmode_bench/flink_programs."""
+    """The records and rows of one program. `program`: its name in bench/src/mixedmode_bench/flink_programs.
+
+    `is_changelog`: a row replaces the one before it with the same key. `folder`: of the records of a table, in that of
+    all records.
+    """
 
     program: ClassVar[str]
+    is_changelog: ClassVar[bool]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -43,12 +51,25 @@ class Layout(Protocol):
     def records(self, batch: pa.RecordBatch) -> bytes:
         """The records of a batch, in its order."""
 
+    def folder(self, table: str) -> str:
+        """Return the folder of the records of a table, in that of all records."""
+
     def rows(self, numbers: Path, texts: Path) -> pa.Table:
-        """Return the rows that one subtask wrote, in their order; the first column is the key."""
+        """Return the rows that one subtask wrote, in their order; the first column of a changelog is the key."""
+
+
+class _OneTable:
+    """The records of the one table of a changelog are those of the program."""
+
+    is_changelog: ClassVar[bool] = True
+
+    def folder(self, _table: str) -> str:
+        """Return the folder of the records of a table, in that of all records."""
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
-class CountSum:
+class CountSum(_OneTable):
     """count(*) and sum(double) per int64 key."""
 
     program: ClassVar[str] = "count-sum"
@@ -68,7 +89,7 @@ class CountSum:
 
 
 @dataclass(frozen=True, slots=True)
-class WordCount:
+class WordCount(_OneTable):
     """count(*) per word."""
 
     program: ClassVar[str] = "word-count"
@@ -96,10 +117,36 @@ class WordCount:
         return pa.table({"key": words.cast(pa.large_string()), "count": np.ascontiguousarray(read["count"])})
 
 
+@dataclass(frozen=True, slots=True)
+class RegularJoin:
+    """Pairs of rows of two tables with one int64 key."""
+
+    program: ClassVar[str] = "regular-join"
+    is_changelog: ClassVar[bool] = False
+    columns: tuple[str, str, str]  # key, number, value
+
+    def folder(self, table: str) -> str:
+        """Return the folder of the records of a table, in that of all records."""
+        return table
+
+    def records(self, batch: pa.RecordBatch) -> bytes:
+        """The records of a batch, in its order."""
+        records = np.empty(batch.num_rows, [("key", "<i8"), ("number", "<i8"), ("value", "<f8")])
+        for field, column in zip(("key", "number", "value"), self.columns, strict=True):
+            records[field] = batch.column(column)
+        return records.tobytes()
+
+    def rows(self, numbers: Path, _texts: Path) -> pa.Table:
+        """Return the pairs that one subtask wrote: both numbers, the key, both values."""
+        read = np.fromfile(numbers, _PAIR)
+        return pa.table({name: np.ascontiguousarray(read[name]) for name in _PAIR.names or ()})
+
+
 #: by what a workload calls it
 LAYOUTS: Mapping[str, Layout] = {
     "count-sum": CountSum(("k", "v")),
     "word-count": WordCount(("word",)),
+    "regular-join": RegularJoin(("k", "seq", "v")),
 }
 
 
@@ -114,11 +161,11 @@ def write_records(source: Path, target: Path, layout: Layout) -> None:
                 file.write(records)
 
 
-def newest_rows(folder: Path, layout: Layout, names: list[str]) -> pa.Table:
-    """The last row of each key in a changelog, with the names given."""
+def rows_written(folder: Path, layout: Layout, names: list[str]) -> pa.Table:
+    """All rows, or the last row of each key of a changelog, with the names given."""
     subtasks = sorted(path.name.removeprefix(ROWS) for path in folder.glob(f"{ROWS}*"))
-    tables = [_newest(layout.rows(folder / f"{ROWS}{n}", folder / f"{TEXTS}{n}")) for n in subtasks]
-    return pa.concat_tables(tables).rename_columns(names)
+    tables = [layout.rows(folder / f"{ROWS}{n}", folder / f"{TEXTS}{n}") for n in subtasks]
+    return pa.concat_tables(map(_newest, tables) if layout.is_changelog else tables).rename_columns(names)
 
 
 def _newest(rows: pa.Table) -> pa.Table:

@@ -67,6 +67,7 @@ RATIOS: Mapping[str, tuple[RatioTarget, ...]] = {
     **dict.fromkeys(("windows", "word-count", "skewed"), (_AGAINST_DUCKDB,)),
     "as-of": (RatioTarget("mixed", "duckdb", at_most=6), RatioTarget("spark-batch", "mixed", at_least=5)),
     "interval": (RatioTarget("spark-streaming", "mixed", at_least=10), RatioTarget("spark-batch", "mixed", at_least=1)),
+    "regular": (RatioTarget("flink-streaming", "mixed", at_least=5),),
 }
 FIGURES: Mapping[str, tuple[FigureTarget, ...]] = {
     "live": (

@@ -75,6 +75,8 @@ public final class Server {
         switch (name) {
             case "count-sum":
                 return CountSum::build;
+            case "regular-join":
+                return RegularJoin::build;
             case "word-count":
                 return WordCount::build;
             default:

@@ -245,6 +245,7 @@ REGULAR = Workload(
     version=events.VERSION,
     spark_batch=_regular_in_spark,
     spark_streaming=SparkStreaming(_regular_in_spark, "append"),
+    flink="regular-join",
     data="regular",
 )
 
