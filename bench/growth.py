@@ -34,7 +34,9 @@ from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
 Work = Callable[[KeyedStateBackend, KeyGroupRange], None]
 
 OPERATOR = "step-1"
-MEMORY = MemoryShares(sort_bytes=8 * 2**20, key_bytes=2**20, cache_bytes=8 * 2**20, columns_bytes=8 * 2**20)
+MEMORY = MemoryShares(
+    sort_bytes=8 * 2**20, key_bytes=2**20, cache_bytes=8 * 2**20, columns_bytes=8 * 2**20, records_bytes=2**20
+)
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}\n{"logOffset":%d}'
 #: as the state of a count and a sum: version, schema, validity, a small number, a double that does not compress
 VALUES = [b"\x01\x00\x03" + bytes([n % 251]) + bytes(7) + np.random.default_rng(n).bytes(8) for n in range(4096)]

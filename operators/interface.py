@@ -80,7 +80,7 @@ class OperatorTraits:
     passes_event_time: each emitted row is a row of the input, and has its event time.
     event_time: the column of emitted rows with their event time, if it is another one than that of the input.
     by_clock: the time of a row is the processing time of its epoch, and the watermark of the step is this time.
-    folds_in_threads: `fold` runs in numpy and Arrow, so threads of one process hardly wait for each other.
+    folds_in_subtask: `fold` finds no record late, so the subtask may call it in place of the map task.
     """
 
     emits: Changelog = Changelog.APPEND
@@ -94,7 +94,7 @@ class OperatorTraits:
     passes_event_time: bool = False
     event_time: str | None = None
     by_clock: bool = False
-    folds_in_threads: bool = False
+    folds_in_subtask: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,10 +54,9 @@ from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.spark.held import Hold, held
 from mixedmode.spark.jobs import described
 from mixedmode.spark.numbered_tasks import NumberedTasks, with_rows
-from mixedmode.spark.session import cores, is_one_process
+from mixedmode.spark.session import cores
 from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.direct import (
-    DirectMachineSide,
     DirectMapSide,
     DirectRows,
     FilesRead,
@@ -65,11 +64,9 @@ from mixedmode.tasks.direct import (
     deal_out,
     effort_bytes,
     one_task,
-    reads_in_threads,
 )
 from mixedmode.tasks.exchange import BLOCK_DDL, MapSide
 from mixedmode.tasks.inner_reads import InnerRead
-from mixedmode.tasks.machine_side import combines_on_machine
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.partner_keys import KeysOfSide, hashes_in
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
@@ -222,8 +219,6 @@ class EpochRun:
 
     def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> DataFrame:
         tasks = deal_out(files, cores(self.session))
-        if is_one_process(self.session) and reads_in_threads(files) and combines_on_machine(fold, len(tasks)):
-            return NumberedTasks(DirectMachineSide(fold, tasks), 1).frame(self.session, BLOCK_DDL)
         return NumberedTasks(DirectMapSide(fold, tasks), len(tasks)).frame(self.session, BLOCK_DDL)
 
     def run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame | NumberedTasks:

@@ -6,7 +6,7 @@ does between the tasks is done here. So the results are those of `executor/spark
 What Spark alone can do is refused: SQL, expressions, map steps.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -23,8 +23,8 @@ from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
-from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX, MapSide
-from mixedmode.tasks.machine_side import InTurn, MachineSide, combines_on_machine
+from mixedmode.tasks.batches import KEY_PREFIX
+from mixedmode.tasks.exchange import ROW_PREFIX, MapSide
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.numbers import TaskNumbers
 from mixedmode.tasks.partner_keys import KeysOfSide, hashes_in
@@ -83,17 +83,17 @@ class LocalExecutor:
         return epoch_result(task, reports, {})
 
     def _exchange(self, task: MapSide, tables: Iterable[pa.Table]) -> list[list[pa.RecordBatch]]:
-        """Run a map task for each table, or one for the machine. Return the blocks of each subtask."""
+        """Run a map task for each table. Return the blocks of each subtask."""
         blocks: list[list[pa.RecordBatch]] = [[] for _ in range(task.parallelism)]
-        for batch in self._mapped(task, [iter(table.to_batches()) for table in tables]):
-            for row, subtask in enumerate(batch.column("subtask").to_pylist()):
-                blocks[subtask].append(batch.slice(row, 1))
+        for table in tables:
+            for batch in self._run_map(task, table):
+                for row, subtask in enumerate(batch.column("subtask").to_pylist()):
+                    blocks[subtask].append(batch.slice(row, 1))
         return blocks
 
-    def _mapped(self, task: MapSide, lanes: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
-        if combines_on_machine(task, len(lanes)):
-            return MachineSide(task, InTurn()).blocks(lanes, task.note())
-        return (batch for lane in lanes for batch in task(lane))
+    def _run_map(self, task: MapSide, table: pa.Table) -> Iterable[pa.RecordBatch]:
+        """Return the blocks of the map task that reads this table."""
+        return task(iter(table.to_batches()))
 
     def _run_stage(
         self, task: SubtaskTask, blocks: Sequence[Sequence[pa.RecordBatch]]

@@ -1,8 +1,7 @@
 """Keys: their canonical bytes, their hash, their key group, and the grouping of rows by key. Pure."""
 
-from mixedmode.keys.buckets import BUCKETS, Division, division_of
 from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_pieces, key_widths
-from mixedmode.keys.grouping import Groups, distinct_part, group_codes
+from mixedmode.keys.grouping import Groups, distinct_max, distinct_part, group_codes
 from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
 from mixedmode.keys.hash import key_groups, xxhash64
 from mixedmode.keys.sample import SAMPLED_KEYS, sampled_rows
@@ -10,17 +9,15 @@ from mixedmode.keys.slots import Slots, slots_of
 from mixedmode.keys.values import to_ordered
 
 __all__ = [
-    "BUCKETS",
     "MAX_PARALLELISM_LIMIT",
     "SAMPLED_KEYS",
-    "Division",
     "Groups",
     "KeyGroupRange",
     "KeySchema",
     "Slots",
     "decode_keys",
+    "distinct_max",
     "distinct_part",
-    "division_of",
     "encode_keys",
     "group_codes",
     "group_range",

@@ -67,6 +67,15 @@ def distinct_part(columns: Sequence[pa.Array]) -> float:
     return len(group_codes([column.take(rows) for column in columns]).first_row) / len(rows)
 
 
+def distinct_max(columns: Sequence[pa.Array]) -> int:
+    """Return an upper bound of the number of distinct keys: of one column of integers, the length of their range.
+
+    It takes a fraction of the time of `distinct_part`. Without such a column, it is the number of rows.
+    """
+    values = integers_of(columns[0]) if len(columns) == 1 and len(columns[0]) else None
+    return len(columns[0]) if values is None else min(len(values), int(values.max()) - int(values.min()) + 1)
+
+
 def _number_column(column: pa.Array) -> Groups:
     if pa.types.is_floating(column.type):
         bits = _normalised_bits(column)

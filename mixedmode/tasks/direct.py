@@ -10,13 +10,11 @@ from mixedmode.connectors.files.text_slices import read_text_slices
 from mixedmode.expressions import QueryCalls, evaluate
 from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
-from mixedmode.tasks.machine_side import MachineSide, Threads
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.notes import Notes
 from mixedmode.tasks.rows import RowsTask
 
 __all__ = [
-    "DirectMachineSide",
     "DirectMapSide",
     "DirectRows",
     "FilesRead",
@@ -25,7 +23,6 @@ __all__ = [
     "deal_out",
     "effort_bytes",
     "one_task",
-    "reads_in_threads",
 ]
 
 #: what a reader of sources reads in an epoch: of each source, its files (path, bytes)
@@ -104,31 +101,10 @@ class DirectMapSide:
         return self.map_side.blocks((rows for one in pieces for rows in one.rows(note.read)), note)
 
 
-@dataclass(frozen=True, slots=True)
-class DirectMachineSide:
-    """The map side of a machine over files, of which each lane has its pieces. Spark runs it as one task."""
-
-    map_side: MapSide
-    lanes: tuple[tuple[Pieces, ...], ...]
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield blocks of the rows of all lanes."""
-        for _ in batches:
-            note = self.map_side.note(bytes_total=sum(one.size for pieces in self.lanes for one in pieces))
-            lanes = [(rows for one in pieces for rows in one.rows(note.read)) for pieces in self.lanes]
-            yield from MachineSide(self.map_side, Threads(len(lanes))).blocks(lanes, note)
-
-
-def reads_in_threads(files: FilesRead) -> bool:
-    """Return whether threads of one process hardly wait for each other while they read these files."""
-    return all(read.lines is None for read, _ in files) and not calls_functions(files)
-
-
 def calls_functions(files: FilesRead) -> bool:
     """Return whether functions of the job are called with rows of these files.
 
-    They need not be safe in threads, most of them hold the interpreter's lock, and each call may take long. So they are
-    called in processes, and by one task for each row.
+    Each call may take long, so one task calls them for each row.
     """
     return any(QueryCalls.of(query).has_any for read, _ in files for query in read.queries)
 

@@ -1,16 +1,16 @@
 """The exchange before a keyed stage: Spark moves blocks of columns, not rows.
 
-The map side takes as large a slice of the input as memory allows. The operator folds the slice. The folded rows are
-divided by subtask and encoded as Arrow IPC blocks. A block is a row of a (subtask, kind, block) frame, and Spark moves
-it to the partition of that number. Every map task sends its progress of the sources to every subtask, because a subtask
-needs the progress of all tasks to compute the watermark of the epoch.
+The map side takes as large a slice of the input as memory allows. The operator folds the slice; or the subtasks fold
+it (records.py). The rows are divided by subtask and encoded as Arrow IPC blocks. A block is a row of a (subtask, kind,
+block) frame, and Spark moves it to the partition of that number. Every map task sends its progress of the sources to
+every subtask, because a subtask needs the progress of all tasks to compute the watermark of the epoch.
 
 Everything here runs in Spark's Python workers and touches no Spark API.
 """
 
 import json
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -18,24 +18,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import distinct_part
-from mixedmode.operators.aggregate import argument_name
-from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch, Folded
+from mixedmode.operators.interface import Batch, Folded
 from mixedmode.operators.join import JoinBase
-from mixedmode.operators.running import checked_event_times, pieces_by_subtask
+from mixedmode.operators.running import pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
 from mixedmode.sort import joined, slices
+from mixedmode.tasks.batches import batch_of, keys_of
 from mixedmode.tasks.blocks import blocks_of, cell_of
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.tasks.notes import SILENT, Note, Notes
 from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.records import divided, sends_records
 from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch
 
-KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
-ROW_PREFIX = "_row"  # and the columns of a late record as _row0, _row1, ...
+ROW_PREFIX = "_row"  # the columns of a late record travel to the map side as _row0, _row1, ...
 
 #: the frame that Spark shuffles
 BLOCK_SCHEMA = pa.schema(
@@ -52,6 +52,7 @@ class BlockKind(StrEnum):
     """The kind of content of a block."""
 
     ROWS = "rows"  # keyed rows for the operator
+    RECORDS = "records"  # records of the input, which the subtask folds
     LATE = "late"  # records of the input that are too late for every window
     LATE_LEFT = "late-left"  # late rows of the left of a join
     LATE_RIGHT = "late-right"
@@ -119,6 +120,10 @@ class MapSide:
 
     def fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Yield the blocks of one slice. Return the numbers of its records, rows and late records."""
+        with profile.stage("fold"):
+            is_sent = sends_records(rows, self.stage)
+        if is_sent:
+            return (yield from self._send(rows, profile, note))
         progress = Progress()
         with profile.stage("fold"):
             fold_bytes = self._fold_bytes(rows)
@@ -134,30 +139,45 @@ class MapSide:
             return whole_bytes
         part = 1.0  # an operator without `combine` makes at least one row of each record
         if self.stage.operator.combine is not None:
-            part = distinct_part(self.keys(rows))
+            part = distinct_part(keys_of(rows, self.stage))
         return -(-whole_bytes // decide_pieces(part))
+
+    def _send(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
+        """Do the same as `fold` for rows that subtasks fold."""
+        numbers = {"parallelism": self.parallelism, "max_parallelism": self.max_parallelism}
+        pieces = profile.each("divide", divided(rows, self.stage, **numbers))
+        note.folded(rows.num_rows, rows.num_rows)
+        for subtask, own in pieces:
+            for block in profile.each("make blocks", blocks_of(own)):
+                yield block_batch(subtask, BlockKind.RECORDS, block)
+        note.sent(rows.num_rows)
+        return self._progress_of(rows)
 
     def _fold_piece(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Do the same as `fold` for one piece."""
         with profile.stage("fold"):
-            batch = self._batch(rows)
+            batch = batch_of(rows, self.stage, self.timing)
             folded = self._folded(batch)
             table = self._with_partners(folded.table)
         note.folded(rows.num_rows, table.num_rows)
         yield from profile.each("make blocks", self._ship(table))
         if len(folded.late_rows):
             yield from self._late(rows, folded.late_rows, batch.sides)
-        return Progress(
-            rows.num_rows if self.counts_records else 0,
-            len(folded.late_rows),
+        left_out = folded.table.num_rows - table.num_rows
+        return replace(
+            self._progress_of(rows),
+            late=len(folded.late_rows),
             late_of_sides=self._late_of_sides(folded.late_rows, batch.sides),
-            rows_read={self.stage.operator_id: rows.num_rows},
-            left_out={self.stage.operator_id: left_out} if (left_out := folded.table.num_rows - table.num_rows) else {},
+            left_out={self.stage.operator_id: left_out} if left_out else {},
         )
+
+    def _progress_of(self, rows: pa.Table) -> Progress:
+        """Return the numbers of records and rows of a slice, none of which is late or left out."""
+        return Progress(rows.num_rows if self.counts_records else 0, rows_read={self.stage.operator_id: rows.num_rows})
 
     def folded(self, rows: pa.Table) -> pa.Table:
         """Return the folded rows of a slice of the input, without late ones."""
-        return self._folded(self._batch(rows)).table
+        return self._folded(batch_of(rows, self.stage, self.timing)).table
 
     def _folded(self, batch: Batch) -> Folded:
         late_us = self.timing.late_us(self.stage.delay_us)
@@ -186,29 +206,6 @@ class MapSide:
         counts = np.bincount(sides[late]).tolist()
         return {(self.stage.operator_id, side): count for side, count in enumerate(counts) if count}
 
-    def _batch(self, rows: pa.Table) -> Batch:
-        stage, times_us = self.stage, None
-        sides = _cast(rows, SIDE_COLUMN, pa.uint8()).to_numpy() if stage.sides else None
-        if stage.by_clock:
-            times_us = np.full(rows.num_rows, self.timing.clock_us)
-        elif stage.event_time is not None:
-            times = _cast(rows, TIME_COLUMN, pa.int64())
-            for number, side in enumerate(stage.sides) if times.null_count and sides is not None else ():
-                own = times.filter(pa.array(sides == number))
-                checked_event_times(own, column=f"{', '.join(side.roots)}.{side.event_time}")
-            times_us = checked_event_times(times, column=stage.event_time)
-        return Batch(
-            keys=self.keys(rows),
-            arguments=[_cast(rows, argument_name(i), data_type) for i, data_type in enumerate(stage.argument_types)],
-            times_us=times_us,
-            weights=_cast(rows, WEIGHT_COLUMN, pa.int64()).to_numpy() if stage.is_changelog else None,
-            sides=sides,
-        )
-
-    def keys(self, rows: pa.Table) -> list[pa.Array]:
-        """Return the key columns of rows of the input."""
-        return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(self.stage.key_fields)]
-
     def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield one batch per block."""
         pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
@@ -221,12 +218,6 @@ def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_m
     """Yield the rows of a map task in non-empty tables of about `slice_bytes`. See `joined`."""
     parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
     return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
-
-
-def _cast(rows: pa.Table, name: str, data_type: pa.DataType) -> pa.Array:
-    column = rows.column(name)
-    array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return array if array.type == data_type else array.cast(data_type)
 
 
 def block_batch(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.RecordBatch:

@@ -21,6 +21,7 @@ from mixedmode.operators.interface import OperatorAttributes
 _CACHE_PART_SORTED = 8  # one eighth of the memory: if state precedes the backlog, a few of its blocks are read
 _CACHE_PART_STREAMING = 2
 _KEY_PART = 16  # what an operator makes of the rows of a key takes several times as much
+_RECORDS_PART = 8  # folding them takes three times as much besides, while half of the memory has rows to sort
 _SLICE_PART = 0.3  # folding takes up to twice as much besides, if done in the number of pieces below
 
 SLICE_ROW_BYTES_MIN = 16  # the least size that a row counts as, since folding needs memory for each row
@@ -31,6 +32,8 @@ SLICE_PIECES_MAX = 4
 class MemoryShares:
     """Bytes for the sorter, for the rows of one key that an operator holds, and for the cache of state that is read.
 
+    `records_bytes`: of records that are folded at once. The rows that are collected for sorting leave room for that.
+
     `columns_bytes`: the largest run that is also written as columns. It equals `cache_bytes` of the streaming path on
     every path, because the live epochs after a backlog read the columns.
     """
@@ -39,6 +42,7 @@ class MemoryShares:
     key_bytes: int
     cache_bytes: int
     columns_bytes: int
+    records_bytes: int
 
 
 def slice_bytes(managed_bytes: int, attributes: OperatorAttributes) -> int:
@@ -69,4 +73,5 @@ def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathT
     cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
     sort_bytes = max(1, managed_bytes - cache_bytes)
     key_bytes = max(1, managed_bytes // _KEY_PART)
-    return MemoryShares(sort_bytes, key_bytes, cache_bytes, managed_bytes // _CACHE_PART_STREAMING)
+    columns_bytes, records_bytes = managed_bytes // _CACHE_PART_STREAMING, max(1, managed_bytes // _RECORDS_PART)
+    return MemoryShares(sort_bytes, key_bytes, cache_bytes, columns_bytes, records_bytes)

@@ -16,7 +16,8 @@ from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUM
 from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.spark.frames import null_column, spark_schema
-from mixedmode.tasks.exchange import KEY_PREFIX, ROW_PREFIX
+from mixedmode.tasks.batches import KEY_PREFIX
+from mixedmode.tasks.exchange import ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
 __all__ = [

@@ -39,6 +39,7 @@ from mixedmode.tasks.memory import MemoryShares
 from mixedmode.tasks.notes import SILENT, Notes
 from mixedmode.tasks.numbers import TaskNumbers, numbers_from_spark
 from mixedmode.tasks.progress import Progress
+from mixedmode.tasks.records import RecordsToFold
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
 from mixedmode.tasks.task_state import Attempt, StateTask, TaskState
 from mixedmode.tasks.timing import Timing
@@ -119,7 +120,7 @@ class SubtaskTask:
 
 
 class _SubtaskRun:
-    """The steps of one subtask, in order: receive, sort, process, store."""
+    """The steps of one subtask, in order: receive, fold, sort, process, store."""
 
     def __init__(self, task: SubtaskTask, place: TaskPlace, attempt_id: int, folder: Path, stack: ExitStack) -> None:
         self._task = task
@@ -147,6 +148,7 @@ class _SubtaskRun:
         self._sorter = stack.enter_context(
             sorter_for(operator, budget_bytes=task.memory.sort_bytes, spill_dir=folder / "sort")
         )
+        self._records = RecordsToFold(task.stage, task.timing, task.max_parallelism, task.memory.records_bytes)
 
     def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         """Do all but the report. Yield the rows of an inner stage; write the rows of the last stage to its output."""
@@ -250,9 +252,19 @@ class _SubtaskRun:
                     case BlockKind.LATE | BlockKind.LATE_LEFT | BlockKind.LATE_RIGHT as tag:
                         late = self._outputs[self._task.stage.output_of(tag)]
                         late.write(decode_block(block.as_buffer()))
-                    case BlockKind.ROWS:
+                    case BlockKind.ROWS | BlockKind.RECORDS as kept:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         with self._profile.stage("collect blocks"):
                             rows = decode_block(block.as_buffer())
-                            self._sorter.add(rows)
+                            (self._sorter if kept == BlockKind.ROWS else self._records).add(rows)
                             self._note.received(rows.num_rows, bytes_spilled=self._sorter.stats.spilled_bytes)
+                        if self._records.is_full:
+                            self._fold()
+        self._fold()
+
+    def _fold(self) -> None:
+        with self._profile.stage("fold"):
+            rows = self._records.folded()
+        if rows is not None:
+            with self._profile.stage("collect blocks"):
+                self._sorter.add(rows)

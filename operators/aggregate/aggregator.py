@@ -11,22 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.operators.aggregate.calls import AggregateFunction
-from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import (
     Count,
-    CountTrue,
-    ExactSum,
-    Extreme,
-    Filtered,
-    FloatSum,
-    Moments,
     Register,
     Rows,
 )
 from mixedmode.operators.aggregate.values import Values
-
-_VECTORISED = (Count, CountTrue, ExactSum, FloatSum, Extreme, Moments, EdgeInTime, EdgeBy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +51,6 @@ class Aggregator:
     def goes_by_time(self) -> bool:
         """True if results depend on the event times of rows."""
         return any(register.goes_by_time for register in self.registers)
-
-    @property
-    def is_vectorised(self) -> bool:
-        """True if `partials` runs in numpy and Arrow, without Python for each key."""
-        return all(isinstance(_unfiltered(register), _VECTORISED) for register in self.registers)
 
     def partials(self, grouping: Grouping, rows: Rows) -> list[pa.Array]:
         """Return one partial per group of rows: columns of `state_fields`, (grouping.size,) each."""
@@ -100,10 +86,6 @@ def aggregator_for(outputs: Mapping[str, AggregateFunction], *, arguments: int, 
     wanted: list[Register] = [Count(None)] if counts_rows else []
     wanted.extend(register for function in outputs.values() for register in function.registers)
     return Aggregator(dict(outputs), tuple(dict.fromkeys(wanted)), arguments)
-
-
-def _unfiltered(register: Register) -> Register:
-    return register.register if isinstance(register, Filtered) else register
 
 
 def argument_name(index: int) -> str:

@@ -66,7 +66,7 @@ class AggregateOperator(NoSideOutputs):
             can_emit_running_results=not self.is_changelog,
             can_emit_full_snapshot=True,
             state_uses_time=self.aggregator.goes_by_time,
-            folds_in_threads=self.aggregator.is_vectorised,
+            folds_in_subtask=True,
         )
 
     @property

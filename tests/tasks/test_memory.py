@@ -13,8 +13,12 @@ SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_suppo
 
 
 def test_in_backlog_the_sorter_has_nearly_everything_and_live_half() -> None:
-    assert share_memory(800, SORTS, "sorted") == MemoryShares(700, key_bytes=50, cache_bytes=100, columns_bytes=400)
-    assert share_memory(800, SORTS, "streaming") == MemoryShares(400, key_bytes=50, cache_bytes=400, columns_bytes=400)
+    assert share_memory(800, SORTS, "sorted") == MemoryShares(
+        700, key_bytes=50, cache_bytes=100, columns_bytes=400, records_bytes=100
+    )
+    assert share_memory(800, SORTS, "streaming") == MemoryShares(
+        400, key_bytes=50, cache_bytes=400, columns_bytes=400, records_bytes=100
+    )
 
 
 def test_an_operator_that_does_not_take_sorted_input_is_as_live_in_backlog() -> None:

@@ -93,7 +93,7 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
 
 def _show_cores(events: int | None, keys: int | None, rounds: int, data: Path | None) -> None:
     from mixedmode_bench.contestants import find_workload
-    from mixedmode_bench.cores import WORKLOAD, growth_table, measure_cores, threads_text, verdicts
+    from mixedmode_bench.cores import WORKLOAD, growth_table, measure_cores, verdict
     from mixedmode_bench.data import default_root
     from mixedmode_bench.plan import resized
 
@@ -101,9 +101,7 @@ def _show_cores(events: int | None, keys: int | None, rounds: int, data: Path | 
     screen_print(f"cores: {WORKLOAD} of {size.events:,} events and {size.keys:,} keys, tasks one after the other")
     growths = measure_cores(size, data or default_root(), rounds, _say())
     screen_print(growth_table(growths, size))
-    screen_print(threads_text(growths[-1]))
-    for line in verdicts(growths, size):
-        screen_print(line)
+    screen_print(verdict(growths))
 
 
 def _show_cold(events: int | None, keys: int | None, rounds: int, cores: int, data: Path | None) -> None:
