@@ -31,7 +31,7 @@ from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide
 from mixedmode.tasks.notes import SILENT, Note, Notes
 from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.progress import Progress
-from mixedmode.tasks.records import divided, sends_records
+from mixedmode.tasks.records import DISTINCT_PART_MIN, divided, folds_in_subtask, may_hardly_repeat
 from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch
 
@@ -121,33 +121,30 @@ class MapSide:
     def fold(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Yield the blocks of one slice. Return the numbers of its records, rows and late records."""
         with profile.stage("fold"):
-            is_sent = sends_records(rows, self.stage)
-        if is_sent:
+            is_whole = not self.stage.key_fields or rows.nbytes <= self.slice_bytes // SLICE_PIECES_MAX
+            part = self._part_left(rows, is_whole=is_whole)
+        if folds_in_subtask(self.stage) and part > DISTINCT_PART_MIN:
             return (yield from self._send(rows, profile, note))
         progress = Progress()
-        with profile.stage("fold"):
-            fold_bytes = self._fold_bytes(rows)
+        fold_bytes = rows.nbytes if is_whole else -(-rows.nbytes // decide_pieces(part))
         for piece in slices(rows, fold_bytes):
             progress = progress.merged((yield from self._fold_piece(piece, profile, note)))
             note.sent(piece.num_rows)
         return progress
 
-    def _fold_bytes(self, rows: pa.Table) -> int:
-        """Return how many bytes of a slice to fold at once."""
-        whole_bytes: int = rows.nbytes
-        if whole_bytes <= self.slice_bytes // SLICE_PIECES_MAX or not self.stage.key_fields:
-            return whole_bytes
-        part = 1.0  # an operator without `combine` makes at least one row of each record
-        if self.stage.operator.combine is not None:
-            part = distinct_part(keys_of(rows, self.stage))
-        return -(-whole_bytes // decide_pieces(part))
+    def _part_left(self, rows: pa.Table, *, is_whole: bool) -> float:
+        """Return about how many rows folding a slice leaves, per row; 0 if the task folds it as a whole in any case."""
+        if is_whole and not (folds_in_subtask(self.stage) and may_hardly_repeat(rows, self.stage)):
+            return 0.0
+        if self.stage.operator.combine is None:
+            return 1.0  # it makes at least one row of each record
+        return distinct_part(keys_of(rows, self.stage))
 
     def _send(self, rows: pa.Table, profile: Profile, note: Note) -> Generator[pa.RecordBatch, None, Progress]:
         """Do the same as `fold` for rows that subtasks fold."""
         numbers = {"parallelism": self.parallelism, "max_parallelism": self.max_parallelism}
-        pieces = profile.each("divide", divided(rows, self.stage, **numbers))
-        note.folded(rows.num_rows, rows.num_rows)
-        for subtask, own in pieces:
+        note.folded(rows.num_rows, rows.num_rows)  # nothing is left to do but sending
+        for subtask, own in profile.each("divide", divided(rows, self.stage, **numbers)):
             for block in profile.each("make blocks", blocks_of(own)):
                 yield block_batch(subtask, BlockKind.RECORDS, block)
         note.sent(rows.num_rows)

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from mixedmode.keys import KeySchema, distinct_max, distinct_part, encode_keys, key_groups
+from mixedmode.keys import KeySchema, distinct_max, encode_keys, key_groups
 from mixedmode.operators.interface import KEY_GROUP_COLUMN
 from mixedmode.operators.running import pieces_by_subtask
 from mixedmode.plan.stages import KeyedStage
@@ -27,20 +27,22 @@ from mixedmode.tasks.batches import batch_of, columns_read, keys_of
 from mixedmode.tasks.memory import SLICE_ROW_BYTES_MIN
 from mixedmode.tasks.timing import Timing
 
-__all__ = ["DISTINCT_PART_MIN", "RecordsToFold", "divided", "sends_records"]
+__all__ = ["DISTINCT_PART_MIN", "RecordsToFold", "divided", "folds_in_subtask", "may_hardly_repeat"]
 
-DISTINCT_PART_MIN = 0.5  # of the rows of a slice: below, folding takes less time than sending the other rows
+DISTINCT_PART_MIN = 0.5  # distinct keys for each row of a slice; up to this, folding takes less time
 _BLOCK_ROWS = 2**18  # rows divided at once: their columns stay in a CPU's cache, and the calls cost little
 
 
-def sends_records(rows: pa.Table, stage: KeyedStage) -> bool:
-    """Return whether a map task sends these input rows as they are."""
+def folds_in_subtask(stage: KeyedStage) -> bool:
+    """Return whether the subtasks of a stage can fold its records."""
     operator = stage.operator
-    if operator.combine is None or not operator.traits.folds_in_subtask or not stage.key_fields:
-        return False
-    keys = keys_of(rows, stage)
-    least = rows.num_rows * DISTINCT_PART_MIN
-    return distinct_max(keys) > least and distinct_part(keys) > DISTINCT_PART_MIN
+    return operator.combine is not None and operator.traits.folds_in_subtask and bool(stage.key_fields)
+
+
+def may_hardly_repeat(rows: pa.Table, stage: KeyedStage) -> bool:
+    """Return False if the range of the keys alone shows that these input rows are not sent. It spares a sample."""
+    least: float = rows.num_rows * DISTINCT_PART_MIN
+    return distinct_max(keys_of(rows, stage)) > least
 
 
 def divided(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mixedmode.keys import Groups, group_codes, grouping
+from mixedmode.keys import Groups, distinct_max, group_codes, grouping
 from mixedmode.keys.sample import HASH_FACTOR
 
 SMALL: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -131,3 +131,14 @@ def test_values_whose_hashes_begin_alike_are_told_apart() -> None:
     values = np.array([hashed * inverse % 2**64 for hashed in hashes], np.uint64).view(np.int64)
     column = pa.array(np.random.default_rng(9).choice(values, 1000))
     _check(group_codes([column]), [column])
+
+
+@given(group_columns())
+def test_there_are_at_most_as_many_groups_as_the_bound_says(columns: list[pa.Array]) -> None:
+    assert len(group_codes(columns).first_row) <= distinct_max(columns) <= len(columns[0])
+
+
+def test_the_bound_of_integers_is_the_length_of_their_range() -> None:
+    assert distinct_max([pa.array([7, 9, 7, 7, 7])]) == 3
+    assert distinct_max([pa.array([-(2**63), 2**63 - 1, 0])]) == 3
+    assert distinct_max([pa.array([7, None, 7, 7, 7])]) == 5

@@ -1,12 +1,10 @@
 """The map side stays within the memory that the job gives a task, however often keys repeat."""
 
-import subprocess
-import sys
-
 import pytest
 
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.tasks.memory import slice_bytes
+from tests.tasks.worker import grown_bytes, needs_proc
 
 SETTING = 256 * 2**20
 CONSTANT = 48 * 2**20  # batches as they are read, blocks as they are sent
@@ -15,20 +13,13 @@ ROWS = 2 * slice_bytes(SETTING, OperatorAttributes()) // 16  # two slices of 16 
 SCRIPT = """
 import sys
 from dataclasses import replace
-from pathlib import Path
-
-from mixedmode.spark import daemon
-
-daemon.keep_freed_memory()
-for name in daemon._OF_TASKS:
-    daemon.import_module(name)
-daemon.use_small_pages()
 
 import numpy as np
 import pyarrow as pa
 
 from bench.micro.stages import count_and_sum, map_side
 from mixedmode.tasks.memory import slice_bytes
+from tests.tasks.worker import peak_bytes
 
 kind, setting, rows = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 keys = {"a range": rows // 10, "few": 1000, "every key 5 times": rows // 10, "every key twice": rows // 4,
@@ -47,10 +38,6 @@ def batches(rows):
         yield pa.record_batch([column, pa.array(rng.random(size))], names=["_k0", "_arg0"])
 
 
-def peak_bytes():
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
-
-
 stage = count_and_sum("string" if kind == "texts" else "int64")
 if kind == "every value":
     stage = replace(stage, operator=replace(stage.operator, emits_running_results=True))
@@ -64,7 +51,7 @@ print(peak_bytes() - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of one process from /proc")
+@needs_proc
 @pytest.mark.parametrize(
     "kind",
     [
@@ -73,9 +60,5 @@ print(peak_bytes() - before)
     ],
 )
 def test_folding_stays_within_the_setting(kind: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, kind, str(SETTING), str(ROWS)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    grown = int(done.stdout)
+    grown = grown_bytes(SCRIPT, kind, SETTING, ROWS)
     assert grown <= SETTING + CONSTANT, f"{grown / SETTING:.2f} times the setting"

@@ -1,7 +1,5 @@
 """Records that subtasks fold: the same keys and values as folded in map tasks, each with the owner of its key."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +18,8 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind, MapSide
 from mixedmode.tasks.progress import Progress
-from mixedmode.tasks.records import DISTINCT_PART_MIN, RecordsToFold, divided, sends_records
+from mixedmode.tasks.records import DISTINCT_PART_MIN, RecordsToFold, divided, folds_in_subtask
+from tests.tasks.worker import grown_bytes, needs_proc
 
 SUBTASKS = 3
 
@@ -157,13 +156,18 @@ def test_a_changelog_has_its_weights() -> None:
     assert found == {str(key): (weight, 2.0 * weight) for key, weight in enumerate(weights.tolist())}
 
 
+def is_sent(rows: pa.Table, stage: KeyedStage) -> bool:
+    side = map_side(stage, parallelism=SUBTASKS, slice_bytes=2**30)
+    return bool(blocks_of(BlockKind.RECORDS, shipped(side, rows)))
+
+
 def test_running_results_are_not_folded_so_no_records_are_sent() -> None:
     stage = count_and_sum()
     table = records([(key, 1.0) for key in range(10_000)], "int64")
-    assert sends_records(table, stage)
-    assert not sends_records(table, replace(stage, operator=aggregate(stage, emits_running_results=True)))
-    assert not sends_records(table.slice(0, 0), stage)
-    assert not sends_records(table.slice(0, 1), replace(stage, key_fields=()))
+    assert is_sent(table, stage)
+    assert not is_sent(table, replace(stage, operator=aggregate(stage, emits_running_results=True)))
+    assert not is_sent(table.slice(0, 0), stage)
+    assert not folds_in_subtask(replace(stage, key_fields=()))
 
 
 def test_the_limit_is_half_of_the_rows() -> None:
@@ -171,8 +175,8 @@ def test_the_limit_is_half_of_the_rows() -> None:
     of_keys = {2: 30_000, 3: 20_000}  # {repetitions: keys}
     numbers = {times: np.tile(np.arange(keys), times) for times, keys in of_keys.items()}
     tables = {times: pa.table({"_k0": found, "_arg0": np.ones(len(found))}) for times, found in numbers.items()}
-    assert not sends_records(tables[2], count_and_sum()), "half: as many rows as records that folding saves"
-    assert not sends_records(tables[3], count_and_sum())
+    assert not is_sent(tables[2], count_and_sum()), "half: as many rows as records that folding saves"
+    assert not is_sent(tables[3], count_and_sum())
 
 
 SETTING = 64 * 2**20
@@ -181,13 +185,6 @@ SCRIPT = """
 import sys
 from pathlib import Path
 
-from mixedmode.spark import daemon
-
-daemon.keep_freed_memory()
-for name in daemon._OF_TASKS:
-    daemon.import_module(name)
-daemon.use_small_pages()
-
 import numpy as np
 import pyarrow as pa
 
@@ -195,14 +192,11 @@ from bench.micro.stages import count_and_sum, map_side
 from mixedmode.operators.running import sorter_for
 from mixedmode.tasks.memory import share_memory
 from mixedmode.tasks.records import RecordsToFold
+from tests.tasks.worker import peak_bytes
 
 kind, setting, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 stage = count_and_sum("string" if kind == "texts" else "int64")
 memory = share_memory(setting, stage.operator.attributes, "sorted")
-
-
-def peak_bytes():
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024
 
 
 def run(rows):
@@ -229,14 +223,10 @@ print(peak_bytes() - before)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads the peak of one process from /proc")
+@needs_proc
 @pytest.mark.parametrize(
     "kind", ["distinct", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("each key 4 times", "texts"))]
 )
 def test_folding_and_sorting_stay_within_the_setting(kind: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, kind, str(SETTING), str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    grown = int(done.stdout)
+    grown = grown_bytes(SCRIPT, kind, SETTING, tmp_path)
     assert grown <= SETTING + CONSTANT, f"{grown / SETTING:.2f} times the setting"
