@@ -100,8 +100,9 @@ class MapSide:
             with profile.stage("fold"):
                 rows, seen = self.watch.split(table)
                 note.unfolded(table.num_rows - rows.num_rows)
-            folded = yield from self.fold(rows, profile, note)
-            progress = progress.merged(seen).merged(folded)
+            progress = progress.merged(seen)
+            if rows.num_rows:  # without rows of the step, the columns of the step may be missing, too
+                progress = progress.merged((yield from self.fold(rows, profile, note)))
             del table, rows  # a table is as large as memory allows, so free it before the next one
             has_input = True
         yield from self.ending(progress, profile.seconds if has_input else {})

@@ -19,6 +19,7 @@ from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import BlockKind, MapSide
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.records import DISTINCT_PART_MIN, RecordsToFold, divided, folds_in_subtask
+from mixedmode.tasks.watching import SOURCE_COLUMN, Watched
 from tests.tasks.worker import grown_bytes, needs_proc
 
 SUBTASKS = 3
@@ -168,6 +169,17 @@ def test_running_results_are_not_folded_so_no_records_are_sent() -> None:
     assert not is_sent(table, replace(stage, operator=aggregate(stage, emits_running_results=True)))
     assert not is_sent(table.slice(0, 0), stage)
     assert not folds_in_subtask(replace(stage, key_fields=()))
+
+
+def test_rows_that_only_show_the_progress_of_a_source_need_no_columns_of_the_step() -> None:
+    side = map_side(count_and_sum(), parallelism=SUBTASKS, slice_bytes=2**30)
+    apart = replace(side, watch=replace(side.watch, kind=Watched.APART))
+    sent = shipped(apart, pa.table({SOURCE_COLUMN: pa.array([0, 0], pa.int32())}))
+    assert {BlockKind(kind) for batch in sent for kind in batch["kind"].to_pylist()} == {
+        BlockKind.PROGRESS,
+        BlockKind.PROFILE,
+    }
+    assert sum(split.records for split in Progress.decode(blocks_of(BlockKind.PROGRESS, sent)[0]).splits.values()) == 2
 
 
 def test_the_limit_is_half_of_the_rows() -> None:
