@@ -120,6 +120,15 @@ def present(values: Sequence[bytes | None]) -> npt.NDArray[np.intp]:
     return np.flatnonzero([value is not None for value in values])
 
 
+def without_none(values: Sequence[bytes | None]) -> Sequence[bytes]:
+    """Return the values that are not None, in their order: in an array if they were in one."""
+    if isinstance(values, FixedBytes):
+        return values
+    if isinstance(values, ArrowBytes):
+        return ArrowBytes[bytes](values.column.drop_null())
+    return [value for value in values if value is not None]
+
+
 def strictly_increase(values: Sequence[bytes]) -> bool:
     """Return whether each value sorts after the one before, byte by byte."""
     if isinstance(values, FixedBytes):

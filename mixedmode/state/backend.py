@@ -65,7 +65,7 @@ class KeyedStateBackend(Protocol):
         return False
 
     @abstractmethod
-    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, state_id: int, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         """Return the committed value of each stored key, None if it has none. `keys` are sorted and distinct."""
 
     @abstractmethod

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError
-from mixedmode.state.arrow_bytes import ArrowBytes, large_binary
+from mixedmode.state.arrow_bytes import ArrowBytes, array_of, large_binary
 from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 
 VERSION = 1
@@ -100,6 +100,7 @@ class RowCodec:
         return heads
 
     def _read_fixed(self, values: Sequence[bytes]) -> Bytes2D:
+        values = array_of(values) if isinstance(values, ArrowBytes) else values
         lengths = {values.width} if isinstance(values, FixedBytes) else set(map(len, values))
         if not lengths <= {self.head_bytes}:
             _raise_corrupt(f"bytes={min(lengths - {self.head_bytes})}, bytes_expected={self.head_bytes}")

@@ -26,7 +26,7 @@ class ProfiledBackend(KeyedStateBackend):
         return self._backend.starts_empty
 
     @override
-    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, state_id: int, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         with self._profile.stage("read state"):
             return self._backend.read(state_id, keys)
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.state.arrow_bytes import without
+from mixedmode.state.arrow_bytes import present, without, without_none
 from mixedmode.state.backend import KeyedStateBackend
 from mixedmode.state.codec import RowCodec
 from mixedmode.state.descriptor import StateDescriptor
@@ -28,12 +28,7 @@ class StateTable:
     def read(self, keys: Sequence[bytes]) -> tuple[npt.NDArray[np.intp], list[pa.Array]]:
         """Return the rows that exist: (m,) ascending positions in `keys`, and their columns of (m,) each."""
         values = self._backend.read(self._descriptor.state_id, keys)
-        present = [value for value in values if value is not None]
-        if not present or len(present) == len(values):
-            found = np.arange(len(present))
-        else:
-            found = np.flatnonzero([value is not None for value in values])
-        return found, self._codec.unpack(present)
+        return present(values), self._codec.unpack(without_none(values))
 
     def write(self, keys: Sequence[bytes], columns: Sequence[pa.Array], deleted: Sequence[int] = ()) -> None:
         """Write rows for strictly increasing stored `keys`; delete the keys at the positions in `deleted` instead."""

@@ -137,7 +137,7 @@ class _OwnGroups(KeyedStateBackend):
         return self._backend.starts_empty
 
     @override
-    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, state_id: int, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         self._check(keys)
         return self._backend.read(state_id, keys)
 

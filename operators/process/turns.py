@@ -4,7 +4,7 @@ State is read and written for many keys at once, for one chunk of the input. In 
 Unchanged state is not written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixedmode.operators.process.chunks import Chunk
@@ -52,7 +52,7 @@ class Turns:
         self.is_simple = not self._maps and not self._expiring  #: True if a turn only changes its row
         self._keys_max = _FIRST_KEYS
         self._chunk: Chunk | None = None
-        self._packed: list[bytes | None] = []  #: stored rows of the chunk's keys
+        self._packed: Sequence[bytes | None] = []  #: stored rows of the chunk's keys
         self.rows: list[Any] = []  #: the same rows, unpacked; their final values are stored
         self._map_entries: dict[int, list[tuple[bytes, bytes]]] = {}  #: {index of the key: stored entries}
         self._saved: Any = None  #: copy of the current key's row, for `undo`
@@ -160,7 +160,7 @@ class Turns:
                 raise StateMismatchError(str(error), index) from error
         return keys, rows
 
-    def _learn_size(self, packed: list[bytes | None]) -> None:
+    def _learn_size(self, packed: Sequence[bytes | None]) -> None:
         """Adapt `keys_max` to the size of the state: reduce it at once, and at most double it per call."""
         row_bytes = sum(map(len, filter(None, packed)))
         entry_bytes = sum(len(value) for entries in self._map_entries.values() for _, value in entries)

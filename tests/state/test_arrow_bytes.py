@@ -19,6 +19,7 @@ from mixedmode.state.arrow_bytes import (
     strictly_increase,
     values_at,
     without,
+    without_none,
 )
 from mixedmode.state.fixed_bytes import FixedBytes
 from tests.state.runs import fixed
@@ -50,6 +51,7 @@ def test_it_is_a_sequence_like_a_list(values: list[bytes | None], start: int, en
         == present(values).tolist()
         == [row for row, value in enumerate(values) if value is not None]
     )
+    assert list(without_none(found)) == list(without_none(values)) == [value for value in values if value is not None]
 
 
 @given(VALUES | WIDTHS)

@@ -121,7 +121,7 @@ def check(backend: KeyedStateBackend, groups: KeyGroupRange, expected: Mapping[i
         assert found == own, (state, groups)
         for keys in (KEYS, KEYS[:2], KEYS[2:]):  # of several lengths, and of one, which may be read from columns
             some = [stored((group, key), state) for group in range(groups.start, groups.end) for key in keys]
-            assert backend.read(state, some) == [own.get(key) for key in some], (state, groups)
+            assert list(backend.read(state, some)) == [own.get(key) for key in some], (state, groups)
 
 
 def stored(key: Key, state: int) -> bytes:
@@ -292,7 +292,7 @@ def test_an_epoch_reads_the_columns_that_those_before_it_have_left(
     def read(backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
         for state in STATES:
             keys = [stored(key, state) for key in every if groups.start <= key[0] < groups.end]
-            assert backend.read(state, keys) == [b"1"] * len(keys)
+            assert list(backend.read(state, keys)) == [b"1"] * len(keys)
 
     def left_to_rocksdb(parallelism: int) -> list[int]:
         asked.clear()

@@ -54,7 +54,7 @@ class RocksDBBackend(KeyedStateBackend):
         self._entries_per_group = entries_per_group
 
     @override
-    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, state_id: int, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         if not keys:
             return []
         return self._columns.get(state_id, NONE).read(keys, partial(self._read_rest, state_id))

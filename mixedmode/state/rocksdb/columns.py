@@ -7,8 +7,9 @@ columns if all of them have columns. All other keys are read from RocksDB, which
 So columns may be missing at any time: the run was written on another machine or for other key groups, its keys differ
 in length, it exceeds the memory limit, or its columns are damaged. Then RocksDB answers, as it does for all scans.
 
-A file has Arrow's IPC format, with (key: fixed_size_binary, value: large_binary, NULL for a deleted key) in key order.
-It is read through a memory map. Its name holds a hash of the run's name, and the file's checksum.
+A file has Arrow's IPC format, with (key: fixed_size_binary, value: large_binary, NULL for a deleted key, word: uint64)
+in key order. It is read through a memory map. Its name holds a hash of the run's name, and the file's checksum. The
+words are for searching (key_words.py); the metadata of each batch say of which bytes of the keys they are made.
 
 Invariants (tests/state/test_columns.py):
   I1  reading keys through columns and RocksDB returns the same values as RocksDB alone
@@ -18,7 +19,7 @@ Invariants (tests/state/test_columns.py):
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,16 +30,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.checkpoint.checksum import file_checksum
-from mixedmode.state.arrow_bytes import array_of, joined, large_binary, values_at
+from mixedmode.state.arrow_bytes import ArrowBytes, array_of, joined, large_binary, values_at
 from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.rocksdb.key_words import KeyWords, SearchedKeys, find_keys, words_of
 
 # Searching all batches of all runs costs about as much as this many point reads; bench/micro/test_state_reads.py.
 KEYS_WORTH_A_SEARCH = 256
 _BATCH_ENTRIES = 64 * 1024
 _CHECKED_FILES = 4096  # remembered by a process: some hundreds are in use at a time
-_NO_ROWS = np.zeros(0, np.intp)
+_FIRST_BYTE = b"first_byte"  # in the metadata of a batch whose words are of use
 
-ReadRest = Callable[[Sequence[bytes]], list[bytes | None]]
+ReadRest = Callable[[Sequence[bytes]], Sequence[bytes | None]]
 
 
 class ColumnsWriter:
@@ -92,14 +94,19 @@ class ColumnsWriter:
             self.discard()
             return
         self._key_type = keys.type
-        batch = pa.record_batch([keys, large_binary(joined(self._values))], names=["key", "value"])
+        words = words_of(FixedBytes.of(keys).rows)
+        columns = [keys, large_binary(joined(self._values)), pa.nulls(len(keys), pa.uint64())]
+        metadata = {}
+        if words is not None:
+            columns[-1], metadata = pa.array(words.words), {_FIRST_BYTE: str(words.first_byte)}
+        batch = pa.record_batch(columns, names=["key", "value", "word"])
         self._bytes_left -= batch.nbytes
         if self._bytes_left < 0:
             self.discard()
             return
         if self._file is None:
             self._file = pa.ipc.new_file(str(self._path), batch.schema)
-        self._file.write_batch(batch)
+        self._file.write_batch(batch, metadata)
         self._forget()
 
     def _forget(self) -> None:
@@ -112,25 +119,7 @@ class _Batch:
 
     keys: npt.NDArray[np.bytes_]
     values: pa.LargeBinaryArray
-
-    def find(self, wanted: npt.NDArray[np.bytes_]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """Return (m,) positions in `wanted` of the keys found, and (m,) their positions in this batch.
-
-        `wanted` is strictly increasing.
-        """
-        low = int(np.searchsorted(wanted, self.keys[0], "left"))
-        high = int(np.searchsorted(wanted, self.keys[-1], "right"))
-        among = wanted[low:high]
-        if low == high:
-            return _NO_ROWS, _NO_ROWS
-        # Each of the shorter list is searched for in the longer one; what lies beyond its end is clipped, and differs.
-        if len(among) <= len(self.keys):
-            at = np.searchsorted(self.keys, among)
-            rows = np.flatnonzero(self.keys[at] == among)
-            return rows + low, at[rows]
-        at = np.searchsorted(among, self.keys)
-        rows = np.flatnonzero(among[np.minimum(at, len(among) - 1)] == self.keys)
-        return at[rows] + low, rows
+    words: KeyWords | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +143,7 @@ class NewestRuns:
     runs: tuple[RunColumns, ...]
     is_all: bool
 
-    def read(self, keys: Sequence[bytes], read_rest: ReadRest) -> list[bytes | None]:
+    def read(self, keys: Sequence[bytes], read_rest: ReadRest) -> Sequence[bytes | None]:
         """Return the value of each key, None if it has none; `read_rest` reads the keys that no run here holds.
 
         `keys` are sorted and distinct. `read_rest` reads all of them if their lengths differ. It also reads all of them
@@ -162,24 +151,49 @@ class NewestRuns:
         """
         if not self.runs or (len(keys) < KEYS_WORTH_A_SEARCH and not self.is_all):
             return read_rest(keys)
-        wanted = _searchable(keys)
-        if wanted is None:
+        array = array_of(keys)
+        if not isinstance(array, FixedBytes):
             return read_rest(keys)
-        key_bytes = wanted.itemsize
-        values = np.full(len(keys), None, object)
-        rest = np.arange(len(keys))
-        for batches in (run.batches for run in self.runs if run.key_bytes == key_bytes):
+        wanted, rest = SearchedKeys(array.rows), np.arange(len(keys))
+        found = _Found(len(keys))
+        for batches in (run.batches for run in self.runs if run.key_bytes == array.width):
             if not len(rest):
                 break
             is_open = np.ones(len(rest), np.bool_)
             for batch in batches:
-                found, at = batch.find(wanted)
-                values[rest[found]] = batch.values.take(pa.array(at)).to_numpy(zero_copy_only=False)
-                is_open[found] = False
-            wanted, rest = wanted[is_open], rest[is_open]
+                positions, at = find_keys(wanted, batch.keys, batch.words)
+                if len(positions):
+                    found.add(rest[positions], batch.values.take(pa.array(at)))
+                    is_open[positions] = False
+            if not is_open.all():
+                open_rows = np.flatnonzero(is_open)
+                wanted, rest = wanted.at(open_rows), rest[open_rows]
         if len(rest) and not self.is_all:
-            values[rest] = read_rest(values_at(keys, rest))
-        return values.tolist()
+            found.add(rest, large_binary(read_rest(values_at(keys, rest))))
+        return found.values()
+
+
+class _Found:
+    """The values of n keys, in pieces as they are found."""
+
+    def __init__(self, keys: int) -> None:
+        self._numbers = np.full(keys, -1)  #: of each key: the number of its value in the pieces, -1 for none
+        self._pieces: list[pa.LargeBinaryArray] = []
+        self._count = 0
+
+    def add(self, positions: npt.NDArray[np.intp], values: pa.LargeBinaryArray) -> None:
+        """Add the values (m,) of the keys at some positions (m,)."""
+        self._numbers[positions] = np.arange(self._count, self._count + len(positions))
+        self._pieces.append(values)
+        self._count += len(positions)
+
+    def values(self) -> ArrowBytes[bytes | None]:
+        """Return the value of each key, None for keys without one."""
+        if not self._pieces:
+            return ArrowBytes(pa.nulls(len(self._numbers), pa.large_binary()))
+        is_none = self._numbers < 0
+        numbers = pa.array(self._numbers, mask=is_none if is_none.any() else None)
+        return ArrowBytes(pa.concat_arrays(self._pieces).take(numbers))
 
 
 #: for a state without columns
@@ -249,12 +263,6 @@ def _key_array(keys: Sequence[bytes], key_type: pa.DataType | None) -> pa.FixedS
     return found if key_type in {None, found.type} else None
 
 
-def _searchable(keys: Sequence[bytes]) -> npt.NDArray[np.bytes_] | None:
-    """Return the keys as a numpy array in byte order; None if their lengths differ."""
-    found = array_of(keys)
-    return found.comparable() if isinstance(found, FixedBytes) else None
-
-
 def _hashed(run_name: str) -> str:
     return hashlib.blake2b(run_name.encode(), digest_size=16).hexdigest()  # names may be longer than a file's
 
@@ -265,14 +273,18 @@ def _open(path: Path) -> RunColumns | None:
         if not _is_whole(path):
             return None
         with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
-            batches = [file.get_batch(number) for number in range(file.num_record_batches)]
+            batches = [file.get_batch_with_custom_metadata(number) for number in range(file.num_record_batches)]
             key_bytes, file_bytes = file.schema.field("key").type.byte_width, mapped.size()
     except (OSError, pa.ArrowInvalid):
         return None
-    columns = (batch.columns for batch in batches)
-    return RunColumns(
-        file_bytes, key_bytes, tuple(_Batch(FixedBytes.of(keys).comparable(), values) for keys, values in columns)
-    )
+    return RunColumns(file_bytes, key_bytes, tuple(_batch(batch, metadata or {}) for batch, metadata in batches))
+
+
+def _batch(batch: pa.RecordBatch, metadata: Mapping[bytes, bytes]) -> _Batch:
+    keys, values, words = batch.columns
+    first_byte = metadata.get(_FIRST_BYTE)
+    found = None if first_byte is None else KeyWords(words.to_numpy(), int(first_byte))
+    return _Batch(FixedBytes.of(keys).comparable(), values, found)
 
 
 @lru_cache(_CHECKED_FILES)
