@@ -22,6 +22,7 @@ KEPT = (
     "nexmark.json",
     "joins.json",
     "joins-live.json",
+    "regular.json",
     "tables.json",
     "scaling.json",
 )

@@ -10,7 +10,6 @@ are equal. Only such words are used, and what they find is compared with the key
 Invariant (tests/state/test_key_words.py): the keys found are those that both lists have, with and without words.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -55,8 +54,7 @@ class SearchedKeys:
 
     def at(self, positions: Positions) -> "SearchedKeys":
         """Return the keys at ascending positions (m,)."""
-        known: Mapping[int, Words] = {first: words[positions] for first, words in self._words.items()}
-        return SearchedKeys(self.rows[positions], dict(known))
+        return SearchedKeys(self.rows[positions], {first: words[positions] for first, words in self._words.items()})
 
 
 def words_of(rows: Bytes2D) -> KeyWords | None:
