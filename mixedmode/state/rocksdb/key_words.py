@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from mixedmode.state.fixed_bytes import FixedBytes
+
 __all__ = ["KeyWords", "SearchedKeys", "find_keys", "words_of"]
 
 Bytes2D = npt.NDArray[np.uint8]
@@ -44,7 +46,7 @@ class SearchedKeys:
     @property
     def keys(self) -> npt.NDArray[np.bytes_]:
         """Return the keys (n,), for comparisons."""
-        return _comparable(self.rows)
+        return FixedBytes(self.rows).comparable()
 
     def words(self, first_byte: int) -> Words:
         """Return the words (n,) of the keys, which may be in any order."""
@@ -121,7 +123,3 @@ def _made(rows: Bytes2D, first_byte: int) -> Words:
 
 def _increases(words: Words) -> bool:
     return bool((words[1:] > words[:-1]).all())
-
-
-def _comparable(rows: Bytes2D) -> npt.NDArray[np.bytes_]:
-    return rows.view(f"S{rows.shape[1]}").ravel()
