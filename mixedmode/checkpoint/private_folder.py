@@ -15,7 +15,16 @@ from typing import IO
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["LOCK", "holds", "is_private", "keep_private", "own_temporary_folder", "private_subfolder", "try_lock"]
+__all__ = [
+    "LOCK",
+    "holds",
+    "is_private",
+    "keep_private",
+    "own_subfolder",
+    "own_temporary_folder",
+    "private_subfolder",
+    "try_lock",
+]
 
 LOCK = "lock"  # the file in a folder that its user locks
 _PRIVATE = 0o700
@@ -25,7 +34,12 @@ _OTHERS_WRITE = 0o022
 
 def own_temporary_folder() -> Path:
     """Return this user's folder for files that outlive a run, in the temporary folder. Raises as private_subfolder."""
-    return private_subfolder(Path(tempfile.gettempdir()), f"mixedmode-{os.getuid()}")
+    return own_subfolder(Path(tempfile.gettempdir()))
+
+
+def own_subfolder(parent: Path) -> Path:
+    """Return this user's folder in a folder of all users. Raises as private_subfolder."""
+    return private_subfolder(parent, f"mixedmode-{os.getuid()}")
 
 
 def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Path:

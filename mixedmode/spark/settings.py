@@ -61,7 +61,6 @@ _COMPILE_LATER = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 _PYTHON = "spark.pyspark.python"
-_SOCKET_FOLDER_BYTES_MAX = 60  # macOS allows a socket 103; Spark's names have 42
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
 _SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is compacted every 10 entries
 
@@ -110,16 +109,14 @@ def _worker_sockets() -> dict[str, str]:
     """Return settings by which Spark and its Python workers talk over sockets in a folder, and not over TCP.
 
     Over TCP, each task waits before it begins: Spark sends its beginning in several small pieces, TCP holds one back
-    until the one before is acknowledged, and Linux delays acknowledgements. Only the owner can enter the folder. The
-    name of a socket has a limit; in a folder with a long name, or without any, the workers use TCP.
+    until the one before is acknowledged, and Linux delays acknowledgements. Only the owner can enter the folder. Where
+    there can be none, they use TCP.
     """
     if not hasattr(socket, "AF_UNIX"):
         return {}
     try:
         folder = socket_folder()
     except OSError:  # such as a full disk
-        return {}
-    if len(os.fsencode(folder)) > _SOCKET_FOLDER_BYTES_MAX:
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 

@@ -31,7 +31,6 @@ __all__ = ["ANNOUNCED", "DAEMON", "WARM", "Request", "WarmDaemon", "hand_over", 
 DAEMON = "mixedmode.spark.daemon"  # the module that Spark starts
 ANNOUNCED = "MIXEDMODE_WARM_DAEMON"  # the socket's file, in the environment of the JVM and of its processes
 WARM = "--warm"  # the argument of a warm daemon, followed by the number of its listening socket
-_PATH_BYTES_MAX = 100  # of a socket's file; Linux allows 107, others less
 _STREAMS = 3
 _END_SECONDS = 5.0
 #: variables of a daemon that Spark sets whatever the driver has. numpy and Arrow choose their threads by them.
@@ -65,9 +64,6 @@ class WarmDaemon:
     def __init__(self) -> None:
         """Listen. Raise OSError if there can be no socket."""
         self._file = socket_folder() / f"{token_hex(6)}.sock"
-        if len(os.fsencode(self._file)) > _PATH_BYTES_MAX:
-            msg = f"the name of a socket would be too long: {self._file}"
-            raise OSError(msg)
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(self._file))
         self._listener.listen()

@@ -4,6 +4,7 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,10 +63,16 @@ def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: Spar
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
-@pytest.mark.parametrize("hash_seed", [{}, {"PYTHONHASHSEED": "7"}], ids=["default hashes", "hashes of a seed"])
+@pytest.mark.parametrize(
+    ("variables", "temporary"),
+    [({}, ""), ({"PYTHONHASHSEED": "7"}, ""), ({}, "long" * 20)],
+    ids=["default hashes", "hashes of a seed", "a temporary folder with a long name"],
+)
 def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_early(
-    tmp_path: Path, hash_seed: dict[str, str]
+    tmp_path: Path, variables: dict[str, str], temporary: str
 ) -> None:
+    folder = tmp_path / temporary if temporary else Path(tempfile.gettempdir())
+    folder.mkdir(exist_ok=True)
     """In a program of its own: Spark starts a later daemon itself, such as after the end of the first one."""
     program = (
         "from pathlib import Path\n"
@@ -79,7 +86,8 @@ def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_
         "session = open_session(job.spec, log_folder=here)\n"
         "print(session.range(0, 1, 1, 1).mapInArrow(parent, 'command string').collect())\n"
     )
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"} | hash_seed
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    environment |= {**variables, "TMPDIR": str(folder)}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT, env=environment
     )
@@ -108,12 +116,11 @@ def test_names_that_each_start_asks_for_are_asked_for_once(spark: "SparkSession"
     assert {"org", "py4j"} <= kept.keys()
 
 
-def test_workers_use_tcp_if_the_name_of_a_socket_would_be_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / ("long" * 20)
-    folder.mkdir()
-    monkeypatch.setattr(settings, "socket_folder", lambda: folder)
+def test_workers_use_tcp_if_there_can_be_no_folder_for_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none() -> Path:
+        raise OSError
+
+    monkeypatch.setattr(settings, "socket_folder", none)
     job = Job("tests", sources={"t": Source.parquet(tmp_path, bounded=True)}).sql("SELECT * FROM t")
     names = settings_of(job.write(Sink.console()).spec, tmp_path).keys()
     assert not [name for name in names if "unix.domain" in name]

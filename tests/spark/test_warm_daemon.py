@@ -115,11 +115,3 @@ def test_a_daemon_that_was_not_used_ends_with_its_driver() -> None:
     warm.close()
     assert warm._process is not None
     assert warm._process.wait(ANSWER_S) == 0
-
-
-def test_a_socket_whose_name_is_too_long_is_an_error_of_the_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(warm_daemon, "socket_folder", lambda: tmp_path / ("long" * 30))
-    with pytest.raises(OSError, match="would be too long"):
-        WarmDaemon()
