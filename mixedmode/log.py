@@ -94,26 +94,28 @@ def lines_on_stderr(form: LogFormat, level: LogLevel, *, leaves_out: tuple[str, 
     tree, root = logging.getLogger(TREE), logging.getLogger()
     handler = _handler(form)
     handler.addFilter(lambda record: record.name not in leaves_out and Path(record.pathname).parent.name != "py4j")
-    level_before, environment = tree.level, {name: os.environ.get(name) for name in (FORMAT_VARIABLE, LEVEL_VARIABLE)}
+    level_before = tree.level
     root.addHandler(handler)
     tree.setLevel(level.upper())
-    os.environ.update({FORMAT_VARIABLE: form, LEVEL_VARIABLE: level})
     try:
         yield
     finally:
         root.removeHandler(handler)
         tree.setLevel(level_before)
-        for name, value in environment.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def of_tasks() -> dict[str, str]:
-    """Return the variables with which tasks log like this process: its format, and the level of `mixedmode`."""
+    """Return the variables with which tasks log like this process: its format, and the level of `mixedmode`.
+
+    The environment of this process stays as it is, as the programs that it starts have options of their own. Where
+    lines_on_stderr has not been called, its variables come first.
+    """
     level = logging.getLevelName(logging.getLogger(TREE).getEffectiveLevel())
     known = level.lower() if level.lower() in list(LogLevel) else LogLevel.WARNING
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _StandardError):
+            form = LogFormat.JSON if isinstance(handler.formatter, JsonLines) else LogFormat.TEXT
+            return {FORMAT_VARIABLE: form, LEVEL_VARIABLE: known}
     return {
         FORMAT_VARIABLE: os.environ.get(FORMAT_VARIABLE, LogFormat.TEXT),
         LEVEL_VARIABLE: os.environ.get(LEVEL_VARIABLE, known),

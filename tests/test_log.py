@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,7 @@ def test_lines_are_written_during_the_block_and_everything_is_as_before_after_it
     monkeypatch.delenv(FORMAT_VARIABLE, raising=False)
     tree, root = logging.getLogger("mixedmode"), logging.getLogger()
     before = (tree.level, list(root.handlers))
+    environment = dict(os.environ)
     with standard_error() as written:
         with lines_on_stderr(LogFormat.JSON, LogLevel.INFO, leaves_out=("mixedmode.left_out",)):
             logging.getLogger("mixedmode.driver").info("yes")
@@ -102,6 +104,7 @@ def test_lines_are_written_during_the_block_and_everything_is_as_before_after_it
             logging.getLogger("another.library").info("no")
             logging.getLogger("another.library").warning("yes")
             assert of_tasks() == {FORMAT_VARIABLE: "json", LEVEL_VARIABLE: "info"}
+            assert dict(os.environ) == environment, "programs that this one starts would have its options"
         logging.getLogger("mixedmode.driver").error("no")
     found = [json.loads(line) for line in written.getvalue().splitlines()]
     assert [(one["logger"], one["message"]) for one in found] == [
@@ -110,6 +113,14 @@ def test_lines_are_written_during_the_block_and_everything_is_as_before_after_it
     ]
     assert (tree.level, list(root.handlers)) == before
     assert of_tasks()[FORMAT_VARIABLE] == "text"
+
+
+def test_options_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FORMAT_VARIABLE, "text")
+    monkeypatch.setenv(LEVEL_VARIABLE, "error")
+    with standard_error(), lines_on_stderr(LogFormat.JSON, LogLevel.DEBUG):
+        assert of_tasks() == {FORMAT_VARIABLE: "json", LEVEL_VARIABLE: "debug"}
+    assert of_tasks() == {FORMAT_VARIABLE: "text", LEVEL_VARIABLE: "error"}
 
 
 def test_tasks_have_the_level_that_a_program_gives_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:

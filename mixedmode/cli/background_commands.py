@@ -42,19 +42,18 @@ def start(
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds in which an early end is reported.")] = 3.0,
 ) -> None:
     """Run a job in the background; all options of `run` are possible. Its log is in the checkpoint folder."""
-    environment = dict(os.environ)  # before this command sets the log of its own tasks in it
     with errors_as_messages():
         from mixedmode.cli.background import start_job
         from mixedmode.cli.doctor import require_environment
         from mixedmode.cli.job_files import checked_job
 
-        is_logged = any(environment.get(name) for name in (FORMAT_VARIABLE, LEVEL_VARIABLE))
+        is_logged = any(os.environ.get(name) for name in (FORMAT_VARIABLE, LEVEL_VARIABLE))
         given = [str(job), *(part for text in overrides or () for part in ("--set", text)), *context.args]
         _check_options(context, given)
         spec = checked_job(job, overrides or ()).spec
         require_environment([])
         given += () if is_logged or _has_log_options(given) else ("--log-format", "text")
-        screen_print(start_job(spec, given, environment, wait_seconds=wait))
+        screen_print(start_job(spec, given, os.environ, wait_seconds=wait))
 
 
 def _check_options(context: typer.Context, arguments: Sequence[str]) -> None:

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 from mixedmode.errors import RetryableError
+from mixedmode.log import LEVEL_VARIABLE
 from mixedmode_bench.cold import Pair, Start, cold_table, cold_verdicts, timed
 
 FIRST = Start(14.0, 15.0)
 
 
-def test_a_process_is_timed_to_its_result_and_to_its_end(tmp_path: Path) -> None:
-    program = "print('started', flush=True); print('flip  now', flush=True)"
+def test_a_process_is_timed_to_its_result_and_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(LEVEL_VARIABLE, "info")  # with it, `run` would print log lines and no results
+    program = (
+        f"import os; print('started', flush=True); print('flip' * ('{LEVEL_VARIABLE}' not in os.environ), flush=True)"
+    )
     start = timed([sys.executable, "-c", program], tmp_path, {})
     assert 0 < start.result_s <= start.end_s
 

@@ -22,6 +22,7 @@ import yaml
 from rich.table import Table
 
 from mixedmode.errors import RetryableError
+from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE
 from mixedmode.sinks.table import current_table
 from mixedmode_bench.contestants import find_workload
 from mixedmode_bench.data import data_for
@@ -158,11 +159,12 @@ class _Place:
 
 def timed(command: Sequence[str], work: Path, variables: dict[str, str]) -> Start:
     """Run a process to its end. The line that begins with _MARK says that its result is there."""
+    shown = {name: value for name, value in os.environ.items() if name not in {FORMAT_VARIABLE, LEVEL_VARIABLE}}
     began, result_s = time.perf_counter(), 0.0
     with (
         (work / "errors.txt").open("w+") as errors,
         subprocess.Popen(
-            command, cwd=work, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=errors, text=True
+            command, cwd=work, env={**shown, **variables}, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
     ):
         assert process.stdout is not None
