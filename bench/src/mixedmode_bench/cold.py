@@ -51,6 +51,8 @@ events.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("total")).writ
 print("{mark}", flush=True)
 spark.stop()
 """
+#: log lines instead of the display; modules compiled at each start, which is done when a program is installed
+_NOT_PASSED_ON = {FORMAT_VARIABLE, LEVEL_VARIABLE, "PYTHONDONTWRITEBYTECODE"}
 _MARK = "flip"  # the first word of the line of mixedmode that says so
 
 
@@ -159,13 +161,11 @@ class _Place:
 
 def timed(command: Sequence[str], work: Path, variables: dict[str, str]) -> Start:
     """Run a process to its end. The line that begins with _MARK says that its result is there."""
-    shown = {name: value for name, value in os.environ.items() if name not in {FORMAT_VARIABLE, LEVEL_VARIABLE}}
+    variables = {**{name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}, **variables}
     began, result_s = time.perf_counter(), 0.0
     with (
         (work / "errors.txt").open("w+") as errors,
-        subprocess.Popen(
-            command, cwd=work, env={**shown, **variables}, stdout=subprocess.PIPE, stderr=errors, text=True
-        ) as process,
+        subprocess.Popen(command, cwd=work, env=variables, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         assert process.stdout is not None
         for line in process.stdout:
