@@ -57,6 +57,7 @@ def check_environment(facts: Facts) -> tuple[Finding, ...]:
         *(_check_folder(folder) for folder in facts.folders),
         _check_memory(facts.memory_bytes),
         _class_archive(facts.class_archive),
+        _sockets(facts.sockets),
     )
 
 
@@ -198,6 +199,12 @@ def _class_archive(archive: ArchiveFact) -> Finding:
     """Return how the next start of Spark loads its classes, which is right in both cases."""
     found = f"none: {archive.why_none}" if archive.size_bytes is None else _size(archive.size_bytes)
     return Finding("archive of Spark's classes", ok=True, found=found, needed="none; with it, Spark starts faster")
+
+
+def _sockets(folder: Path | None) -> Finding:
+    """Return how an embedded Spark talks to its Python workers, which is right in both cases."""
+    found = "TCP: there is no folder of a short name that only this user can enter" if folder is None else str(folder)
+    return Finding("sockets of tasks", ok=True, found=found, needed="none; with a folder, tasks begin sooner")
 
 
 def _check_folder(folder: FolderFact) -> Finding:

@@ -20,7 +20,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mixedmode.errors import InvalidJobError
 from mixedmode.spark.class_archive import ArchiveFact, archive_fact
+from mixedmode.spark.socket_folder import socket_folder
 
 JAVA_TIMEOUT_S = 30
 DISTRIBUTION = "mixedmode"
@@ -69,6 +71,7 @@ class Facts:
     folders: tuple[FolderFact, ...]
     memory_bytes: int | None  # available to this process; None: the system does not say
     class_archive: ArchiveFact = ArchiveFact(None)  # noqa: RUF009  # of Spark's classes (spark/class_archive.py)
+    sockets: Path | None = None  # where the sockets of Spark's Python workers are; None: they use TCP
 
 
 def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) -> Facts:
@@ -86,6 +89,7 @@ def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) 
         folders=tuple(folder_fact(folder) for folder in folders),
         memory_bytes=available_memory(),
         class_archive=archive_fact() if import_packages else ArchiveFact(None),
+        sockets=_sockets() if import_packages else None,
     )
 
 
@@ -165,6 +169,13 @@ def _cgroup_available(cgroup: Path) -> int | None:
         return None
     cached = re.search(r"^inactive_file (\d+)$", _text_of(cgroup / "memory.stat"), re.MULTILINE)
     return max(0, int(limit) - int(used) + (int(cached.group(1)) if cached else 0))
+
+
+def _sockets() -> Path | None:
+    try:
+        return socket_folder().parent  # its own is deleted when this process ends
+    except (OSError, InvalidJobError):
+        return None
 
 
 def _package_fact(line: str, *, import_it: bool) -> PackageFact:

@@ -35,6 +35,7 @@ HEALTHY = Facts(
     packages=(PackageFact("numpy", ">=2.4,<3", "2.4.6"), PackageFact("pyspark", ">=4.3,<4.4", "4.3.0")),
     folders=(FolderFact(Path("run"), 10 * 2**30, writable=True),),
     memory_bytes=8 * 2**30,
+    sockets=Path("/tmp/sockets"),
 )
 
 
@@ -51,9 +52,24 @@ def give(monkeypatch: pytest.MonkeyPatch, facts: Facts) -> None:
 def test_nothing_is_wrong_with_a_healthy_machine() -> None:
     findings = check_environment(HEALTHY)
     assert all(finding.ok for finding in findings), findings
-    names = ["Python", "Java", "numpy", "pyspark", "disk at run", "memory", "archive of Spark's classes"]
+    names = [
+        "Python",
+        "Java",
+        "numpy",
+        "pyspark",
+        "disk at run",
+        "memory",
+        "archive of Spark's classes",
+        "sockets of tasks",
+    ]
     assert [finding.what for finding in findings] == names
     assert {finding.fix for finding in findings} == {""}
+
+
+def test_tasks_that_use_tcp_are_told() -> None:
+    (finding,) = [one for one in check_environment(replace(HEALTHY, sockets=None)) if one.what == "sockets of tasks"]
+    assert finding.ok
+    assert finding.found.startswith("TCP: there is no folder of a short name")
 
 
 @pytest.mark.parametrize("version", [(3, 11, 0), (3, 12, 1), (3, 14, 0), (4, 0, 0)])
@@ -240,6 +256,7 @@ def test_without_rich_the_report_is_plain_text(monkeypatch: pytest.MonkeyPatch) 
         "ok       disk at run: 10.0 GiB free (needed: writable, 1.0 GiB free)",
         "ok       memory: 8.0 GiB available (needed: 2.0 GiB available)",
         ("ok       archive of Spark's classes: none: of a test (needed: none; with it, Spark starts faster)"),
+        ("ok       sockets of tasks: /tmp/sockets (needed: none; with a folder, tasks begin sooner)"),
     ]
 
 
