@@ -81,8 +81,10 @@ def test_two_that_ask_at_once_get_the_same_from_one_fetch(tmp_path: Path, monkey
     def slowly(jars: Jars, folder: Path) -> None:
         fetched.append(folder)
         assert second_asks.wait(10)
-        folder.mkdir()
-        (folder / "a.jar").touch()
+        whole = tmp_path / "whole"
+        whole.mkdir()
+        (whole / "a.jar").touch()
+        whole.rename(folder)  # all at once, as `_try` does: the second may look at any moment
 
     def ask(is_second: bool) -> list[Path]:
         if is_second:
