@@ -258,27 +258,6 @@ def test_columns_that_go_while_they_are_open_are_read_to_the_end(tmp_path: Path)
     assert opened(folder, ["run"]) == NONE
 
 
-def test_columns_stay_open_until_their_run_is_no_longer_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder, asked = ColumnsFolder(tmp_path / "columns"), list[Path]()
-    files = [keep(folder, name, {b"a": name.encode()}, tmp_path) for name in ("old", "new")]
-    really = columns_module._open
-
-    def counted(path: Path) -> columns_module.RunColumns | None:
-        asked.append(path)
-        return really(path)
-
-    monkeypatch.setattr(columns_module, "_open", counted)
-    for _ in range(2):
-        assert list(opened(folder, ["old", "new"]).read([b"a"], lambda _: [b"rest"])) == [b"new"]
-    assert folder.find(["old"], bytes_max=ENOUGH) is not None
-    assert sorted(asked) == sorted(files), "each file is opened once"
-    assert len(opened(folder, ["old"]).runs) == 1
-    assert columns_module._kept_open[tmp_path / "columns"].keys() == {files[0]}, "the other one is deleted"
-    for number in range(columns_module._FOLDERS_KEPT_OPEN):
-        opened(ColumnsFolder(tmp_path / str(number)), [])
-    assert tmp_path / "columns" not in columns_module._kept_open
-
-
 # --- what is kept ----------------------------------------------------------------------------------------------------
 
 

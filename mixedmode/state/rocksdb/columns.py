@@ -38,7 +38,6 @@ from mixedmode.state.rocksdb.key_words import KeyWords, SearchedKeys, find_keys,
 KEYS_WORTH_A_SEARCH = 256
 _BATCH_ENTRIES = 64 * 1024
 _CHECKED_FILES = 4096  # remembered by a process: some hundreds are in use at a time
-_FOLDERS_KEPT_OPEN = 8  # a worker of Python has few subtasks; what others have deleted meanwhile stays on the disk
 _FIRST_BYTE = b"first_byte"  # in the metadata of a batch whose words are of use
 
 ReadRest = Callable[[Sequence[bytes]], Sequence[bytes | None]]
@@ -217,20 +216,18 @@ class ColumnsFolder:
 
         `runs` are ordered oldest first. Files of other runs are deleted.
         """
-        files, before = dict(self._files()), _kept_open.pop(self._folder, {})
+        files = dict(self._files())
         columns: dict[int, list[RunColumns]] = {state_id: [] for state_id, _ in runs}
-        complete, kept = set(columns), dict[Path, RunColumns]()
+        complete = set(columns)
         used_bytes = 0
         for state_id, name in reversed(runs):
-            path = files.get(_hashed(name)) if state_id in complete else None
-            run = None if path is None else before.get(path) or _open(path)
-            if path is None or run is None or used_bytes + run.bytes > bytes_max:
+            path = files.get(_hashed(name))
+            run = _open(path) if state_id in complete and path is not None else None
+            if run is None or used_bytes + run.bytes > bytes_max:
                 complete.discard(state_id)
             else:
-                kept[path] = run
                 columns[state_id].append(run)
                 used_bytes += run.bytes
-        _keep_open(self._folder, kept)
         for unwanted in files.keys() - {_hashed(name) for _, name in runs}:
             files[unwanted].unlink(missing_ok=True)
         found = {state_id: NewestRuns(tuple(of_state), state_id in complete) for state_id, of_state in columns.items()}
@@ -242,10 +239,9 @@ class ColumnsFolder:
         Return None if a run has no columns, if the lengths of keys differ, or if the files exceed `bytes_max` together.
         """
         files, columns = dict(self._files()), list[RunColumns]()
-        before = _kept_open.get(self._folder, {})
         for name in runs:
             path = files.get(_hashed(name))
-            run = None if path is None else before.get(path) or _open(path)
+            run = None if path is None else _open(path)
             if run is None:
                 return None
             columns.append(run)
@@ -269,18 +265,6 @@ def _key_array(keys: Sequence[bytes], key_type: pa.DataType | None) -> pa.FixedS
 
 def _hashed(run_name: str) -> str:
     return hashlib.blake2b(run_name.encode(), digest_size=16).hexdigest()  # names may be longer than a file's
-
-
-#: {folder: {file: its columns}} of the folders that this process has opened last, for the next epoch. To open the files
-#: of all runs takes longer than to find the keys of a small epoch in them.
-_kept_open: dict[Path, dict[Path, RunColumns]] = {}
-
-
-def _keep_open(folder: Path, columns: dict[Path, RunColumns]) -> None:
-    """Keep these columns of a folder open, and no other ones of it."""
-    _kept_open[folder] = columns
-    for former in list(_kept_open)[:-_FOLDERS_KEPT_OPEN]:
-        _kept_open.pop(former, None)
 
 
 def _open(path: Path) -> RunColumns | None:
