@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -35,15 +35,14 @@ _TAIL_BYTES = 1024 * 1024
 def start_job(
     spec: JobSpec,
     arguments: Sequence[str],
-    environment: Mapping[str, str],
     *,
     wait_seconds: float,
     clock: Clock | None = None,
 ) -> str:
     """Start `mixedmode run` in the background, and return what was started.
 
-    arguments, environment: of `mixedmode run`. Wait for a moment. Raise RetryableError with the end of the log if the
-    process fails meanwhile.
+    arguments: of `mixedmode run`, which has the environment of this process. Wait for a moment. Raise RetryableError
+    with the end of the log if the process fails meanwhile.
     """
     place, clock = ProcessPlace.of(spec), clock or SystemClock()
     with place.starting():
@@ -57,7 +56,6 @@ def start_job(
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                env=environment,
             )
         began = began_of(process.pid)
         if began is not None:

@@ -53,7 +53,7 @@ def start(
         spec = checked_job(job, overrides or ()).spec
         require_environment([])
         given += () if is_logged or _has_log_options(given) else ("--log-format", "text")
-        screen_print(start_job(spec, given, os.environ, wait_seconds=wait))
+        screen_print(start_job(spec, given, wait_seconds=wait))
 
 
 def _check_options(context: typer.Context, arguments: Sequence[str]) -> None:

@@ -77,7 +77,7 @@ class Facts:
 def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) -> Facts:
     """Return the facts about this machine.
 
-    import_packages: False only looks packages up, and does not read the archive of Spark's classes; this is faster.
+    import_packages: False only looks packages up, and leaves out Spark's classes and sockets; this is faster.
     """
     return Facts(
         python_version=sys.version_info[:3],

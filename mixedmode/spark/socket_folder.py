@@ -21,7 +21,7 @@ from mixedmode.errors import InvalidJobError
 __all__ = ["socket_folder"]
 
 _PREFIX = "sockets-"
-_PREFIX_BYTES = len(f"/{_PREFIX}") + 8  # with what tempfile adds
+_NAME_BYTES = len(f"/{_PREFIX}") + 8  # with what tempfile adds
 _FOLDER_BYTES_MAX = 60  # macOS allows a socket 103; Spark's names have 42
 _SHORT = Path("/tmp")  # noqa: S108  a folder of this user there is private
 
@@ -32,7 +32,8 @@ def socket_folder() -> Path:
 
     Raises OSError if no folder can be made whose name is short enough, and as own_temporary_folder.
     """
-    parent = next(_short_enough(_parents()), None)
+    bytes_max = _FOLDER_BYTES_MAX - _NAME_BYTES
+    parent = next((folder for folder in _parents() if len(os.fsencode(folder)) <= bytes_max), None)
     if parent is None:
         msg = f"no folder has a name that is short enough for sockets: {own_temporary_folder()}"
         raise OSError(msg)
@@ -45,7 +46,3 @@ def _parents() -> Iterator[Path]:
     yield own_temporary_folder()
     with suppress(OSError, InvalidJobError):  # such as no /tmp, or another user's folder of this name
         yield own_subfolder(_SHORT)
-
-
-def _short_enough(folders: Iterator[Path]) -> Iterator[Path]:
-    return (folder for folder in folders if len(os.fsencode(folder)) + _PREFIX_BYTES <= _FOLDER_BYTES_MAX)

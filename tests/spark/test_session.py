@@ -71,9 +71,9 @@ def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: Spar
 def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_early(
     tmp_path: Path, variables: dict[str, str], temporary: str
 ) -> None:
+    """In a program of its own: Spark starts a later daemon itself, such as after the end of the first one."""
     folder = tmp_path / temporary if temporary else Path(tempfile.gettempdir())
     folder.mkdir(exist_ok=True)
-    """In a program of its own: Spark starts a later daemon itself, such as after the end of the first one."""
     program = (
         "from pathlib import Path\n"
         "from mixedmode import Job, Sink, Source\n"

@@ -51,7 +51,7 @@ events.groupBy("k").agg(F.count("*").alias("n"), F.sum("v").alias("total")).writ
 print("{mark}", flush=True)
 spark.stop()
 """
-#: log lines instead of the display; modules compiled at each start, which is done when a program is installed
+#: With the first two, `run` has log lines instead of a display. With the last, each process compiles what it imports.
 _NOT_PASSED_ON = {FORMAT_VARIABLE, LEVEL_VARIABLE, "PYTHONDONTWRITEBYTECODE"}
 _MARK = "flip"  # the first word of the line of mixedmode that says so
 
