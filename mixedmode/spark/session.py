@@ -16,6 +16,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, open_files_max, start_jvm
+from mixedmode.spark.log_files import write_without_processes
 from mixedmode.spark.settings import LOG_FILE, set_python, settings_of
 
 #: of PySpark's own code
@@ -55,6 +56,7 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
             raise did_not_start(settings, str(error), files_max=open_files_max()) from error
     hush_accumulators(session.sparkContext)
     _keep_names(session)
+    write_without_processes(session)
     return session
 
 

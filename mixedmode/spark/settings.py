@@ -16,11 +16,14 @@ from mixedmode.spark.packages import connector_settings
 from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import DAEMON
 
-__all__ = ["LOG_FILE", "SAME_WORKERS", "set_python", "settings_of"]
+__all__ = ["LOG_FILE", "LOG_WRITER", "SAME_WORKERS", "SPARKS_LOG_WRITER", "set_python", "settings_of"]
 
 LOG_FILE = "spark.log"
 #: Spark SQL sets this variable for its workers; other jobs have it if it is set for all of them
 SAME_WORKERS = "SPARK_SIMPLIFIED_TRACEBACK"
+#: the class that writes the log of a streaming query
+LOG_WRITER = "spark.sql.streaming.checkpointFileManagerClass"
+SPARKS_LOG_WRITER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 #: defaults; the job's `spark` section overrides them
 _DEFAULTS = {
     "spark.driver.memory": "2g",
@@ -40,11 +43,9 @@ _DEFAULTS = {
     "spark.sql.shuffle.partitions": "8",
     # otherwise PySpark tells the JVM the line of Python of each expression, which no error of ours shows
     "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # Hadoop's newer file interface, which Spark prefers, starts a process (chmod) for each file that it writes, and an
-    # epoch waits for two of them. The older interface renames files, which is as atomic, as the folder is always local.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    # the session replaces it by its subclass (log_files.py); Spark prefers another interface of Hadoop's, but this one
+    # renames as atomically on a local disk, where the folder always is
+    LOG_WRITER: SPARKS_LOG_WRITER,
     # Python workers stay alive, so a live epoch does not start interpreters
     "spark.python.worker.reuse": "true",
     # and the daemon has imported the modules of tasks, for the first worker and for those after a long idle time
