@@ -18,7 +18,8 @@ from mixedmode.operators.process import LocalFunction, ProcessOperator
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.tasks.batches import KEY_PREFIX
-from mixedmode.tasks.exchange import BlockKind, MapSide
+from mixedmode.tasks.block_rows import BlockKind
+from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.timing import Timing
 from mixedmode.tasks.watching import Watch, Watched
 from mixedmode.time import WatermarkState

@@ -10,7 +10,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from bench.micro.operators import SORT_MEMORY_BYTES
 from bench.micro.stages import blocks_of, count_and_sum, input_batches, map_side
 from mixedmode.operators.interface import OperatorAttributes
-from mixedmode.tasks.exchange import BlockKind
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.memory import slice_bytes
 from mixedmode.tasks.progress import Progress
 

@@ -13,8 +13,8 @@ from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.operators.aggregate import AggregateOperator
 from mixedmode.sort import KEY, KEY_GROUP, TIME, ExternalSorter, SortStats, sort_table
 from mixedmode.sort.tables import Combine
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import decode_block
-from mixedmode.tasks.exchange import BlockKind
 
 ROWS = 1_000_000
 ROWS_PER_TABLE = 50_000

@@ -9,7 +9,8 @@ the query returns files instead of rows, and the map sides read them (tasks/dire
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -19,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import ListState
 from mixedmode.executor.dimensions import VersionsRead
 from mixedmode.executor.epoch_inputs import (
@@ -54,8 +56,9 @@ from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.spark.held import Hold, held
 from mixedmode.spark.jobs import described
 from mixedmode.spark.numbered_tasks import NumberedTasks, with_rows
-from mixedmode.spark.session import cores
+from mixedmode.spark.session import cores, is_one_process
 from mixedmode.spark.side_by_side import SideBySide
+from mixedmode.tasks.block_rows import BLOCK_DDL
 from mixedmode.tasks.direct import (
     DirectMapSide,
     DirectRows,
@@ -65,7 +68,7 @@ from mixedmode.tasks.direct import (
     effort_bytes,
     one_task,
 )
-from mixedmode.tasks.exchange import BLOCK_DDL, MapSide
+from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.inner_reads import InnerRead
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.partner_keys import KeysOfSide, hashes_in
@@ -92,6 +95,11 @@ class EpochRun:
 
     def result(self, frame: DataFrame | None) -> EpochResult:
         """Run all stages.  frame: None for an epoch without input."""
+        with _blocks_folder(self.session) as folder:
+            return replace(self, task=replace(self.task, blocks_folder=folder)).of_input(frame)
+
+    def of_input(self, frame: DataFrame | None) -> EpochResult:
+        """Do the same, with the folder of the task for blocks."""
         plan = self.task.plan
         with held() as hold:
             if plan.maps and frame is not None:
@@ -201,7 +209,7 @@ class EpochRun:
         parts += [rows[name] for name in stage.reads.stages if name in rows and folding_reader(task.plan, name)]
         is_small = is_single_stage(effort_bytes(files), parallelism=parallelism) and not calls_functions(files)
         if not parts and (not has_files or is_small):
-            return DirectMapSide(fold, one_task(files))
+            return DirectMapSide(replace(fold, blocks_folder=None), one_task(files))
         if has_files:
             parts.append(self._blocks_of_files(fold, files))
         return reduce(DataFrame.union, parts)
@@ -343,3 +351,13 @@ def _reports(frame: DataFrame) -> list[SubtaskReport]:
     if len(frame.columns) > 1:  # rows for the next stage, and the reports
         frame = frame.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN)
     return [decode_report(bytes(row[0])) for row in frame.collect()]
+
+
+@contextmanager
+def _blocks_folder(session: SparkSession) -> Iterator[str | None]:
+    """Return the folder for blocks of one epoch; None on a cluster, whose tasks share no disk."""
+    if not is_one_process(session):
+        yield None
+        return
+    with temporary_folder("blocks-") as folder:
+        yield str(folder)

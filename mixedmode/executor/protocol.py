@@ -69,7 +69,7 @@ class EpochTask:
     a downstream step or output is new.
     `lists`: of map stages. `files`: {source: URIs of its input files}; None if unknown.
     `seen`: the progress of the sources, once it is measured; the driver knows none. `notes`: where tasks note how far
-    they are.
+    they are. `blocks_folder`: where map tasks store large blocks for the subtasks; None: Spark moves all of them.
     """
 
     plan: JobPlan
@@ -83,6 +83,7 @@ class EpochTask:
     files: Mapping[str, tuple[str, ...]] | None = None
     seen: Progress = Progress()  # noqa: RUF009 - frozen
     notes: Notes = SILENT
+    blocks_folder: str | None = None
 
     @classmethod
     def after(

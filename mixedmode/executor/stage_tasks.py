@@ -18,7 +18,8 @@ from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.stages import KeyedStage, MapStage
 from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
-from mixedmode.tasks.exchange import BLOCK_SCHEMA, MapSide
+from mixedmode.tasks.block_rows import BLOCK_SCHEMA
+from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, BLOCK_FIELD
 from mixedmode.tasks.map_task import MapTask
@@ -101,6 +102,7 @@ def map_side(task: EpochTask, stage: KeyedStage, partners: Partners | None = Non
         counts_records=plan.has_one_entry and stage is plan.stages[0],
         notes=task.notes,
         partners=partners,
+        blocks_folder=task.blocks_folder,
     )
 
 

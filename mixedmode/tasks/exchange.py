@@ -11,7 +11,6 @@ Everything here runs in Spark's Python workers and touches no Spark API.
 import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +24,9 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
 from mixedmode.sort import joined, slices
 from mixedmode.tasks.batches import batch_of, keys_of
-from mixedmode.tasks.blocks import blocks_of, cell_of
+from mixedmode.tasks.block_files import in_files
+from mixedmode.tasks.block_rows import BlockKind, block_batch, failure_batch
+from mixedmode.tasks.blocks import blocks_of
 from mixedmode.tasks.failures import report_failures
 from mixedmode.tasks.memory import SLICE_PIECES_MAX, SLICE_ROW_BYTES_MIN, decide_pieces
 from mixedmode.tasks.notes import SILENT, Note, Notes
@@ -37,28 +38,8 @@ from mixedmode.tasks.watching import Watch
 
 ROW_PREFIX = "_row"  # the columns of a late record travel to the map side as _row0, _row1, ...
 
-#: the frame that Spark shuffles
-BLOCK_SCHEMA = pa.schema(
-    [pa.field("subtask", pa.int32()), pa.field("kind", pa.string()), pa.field("block", pa.binary())]
-)
-BLOCK_DDL = "subtask int, kind string, block binary"
-
-
 Rows = npt.NDArray[np.intp]
 Sides = npt.NDArray[np.uint8]
-
-
-class BlockKind(StrEnum):
-    """The kind of content of a block."""
-
-    ROWS = "rows"  # keyed rows for the operator
-    RECORDS = "records"  # records of the input, which the subtask folds
-    LATE = "late"  # records of the input that are too late for every window
-    LATE_LEFT = "late-left"  # late rows of the left of a join
-    LATE_RIGHT = "late-right"
-    PROGRESS = "progress"  # the progress of the sources, as the map task has seen it
-    PROFILE = "profile"  # seconds of work of the map task, by stage
-    FAILURE = "failure"  # an error, in place of further blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +47,8 @@ class MapSide:
     """Everything that a map task needs. Spark calls it with the task's record batches.
 
     `timing`: that of the stage. `watch`: measures the progress of the sources. `counts_records`: the input of this
-    stage counts as the records of the epoch. `partners`: of a join, to leave out rows that find none.
+    stage counts as the records of the epoch. `partners`: of a join, to leave out rows that find none. `blocks_folder`:
+    for files with large blocks; None: Spark moves all blocks.
     """
 
     stage: KeyedStage
@@ -78,6 +60,7 @@ class MapSide:
     counts_records: bool = True
     notes: Notes = SILENT
     partners: Partners | None = None
+    blocks_folder: str | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of one map task; none for empty input. A block's subtask owns the key groups of its rows."""
@@ -94,7 +77,11 @@ class MapSide:
         return self.notes.of_task("map", self.stage.operator_id, bytes_total=bytes_total)
 
     def blocks_of(self, tables: Iterator[pa.Table], profile: Profile, note: Note) -> Iterator[pa.RecordBatch]:
-        """Yield the blocks of one map task whose input is in `slices`."""
+        """Yield the blocks of one map task whose input is in `slices`, or the places of blocks."""
+        blocks = self._blocks_of(tables, profile, note)
+        return blocks if self.blocks_folder is None else in_files(blocks, self.blocks_folder, profile)
+
+    def _blocks_of(self, tables: Iterator[pa.Table], profile: Profile, note: Note) -> Iterator[pa.RecordBatch]:
         progress, has_input = Progress(), False
         for table in tables:
             with profile.stage("fold"):
@@ -216,13 +203,3 @@ def gathered(batches: Iterator[pa.RecordBatch], slice_bytes: int, *, row_bytes_m
     """Yield the rows of a map task in non-empty tables of about `slice_bytes`. See `joined`."""
     parts = (part for batch in batches for part in slices(pa.Table.from_batches([batch]), slice_bytes))
     return joined(parts, slice_bytes, row_bytes_min=row_bytes_min)
-
-
-def block_batch(subtask: int, kind: BlockKind, block: pa.Buffer | bytes) -> pa.RecordBatch:
-    """Return a block for a subtask as a row of the frame that Spark shuffles."""
-    return pa.record_batch([[subtask], [kind.value], cell_of(block)], schema=BLOCK_SCHEMA)
-
-
-def failure_batch(failure: bytes) -> pa.RecordBatch:
-    """Return an encoded error as the last block of a map task."""
-    return block_batch(0, BlockKind.FAILURE, failure)

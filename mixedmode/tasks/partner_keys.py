@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 from mixedmode.keys.hash import xxhash64
 from mixedmode.operators.interface import KEY_COLUMN, SIDE_COLUMN
 from mixedmode.operators.tables import column_of
+from mixedmode.tasks.block_rows import BlockKind, block_batch, failure_batch
 from mixedmode.tasks.blocks import blocks_of, decode_block
-from mixedmode.tasks.exchange import BlockKind, MapSide, block_batch, failure_batch
+from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.failures import decode_failure, report_failures
 from mixedmode.tasks.notes import SILENT
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.connectors.files.parquet_files import SLICE_BYTES
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.direct import DirectMapSide
-from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.subtask import SubtaskTask
 
 _OF_THE_TASK_ITSELF = (BlockKind.FAILURE, BlockKind.PROFILE)

@@ -30,8 +30,9 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks.files import OutputWriter, SinkTask
 from mixedmode.state import ProfiledBackend
+from mixedmode.tasks.block_files import BlockReader
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import decode_block
-from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import decode_failure, report_failures
 from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import BLOCK_FIELD, in_blocks, rows_emitted, subtask_number, with_report_column
@@ -148,6 +149,7 @@ class _SubtaskRun:
         self._sorter = stack.enter_context(
             sorter_for(operator, budget_bytes=task.memory.sort_bytes, spill_dir=folder / "sort")
         )
+        self._files = stack.enter_context(BlockReader())
         self._records = RecordsToFold(task.stage, task.timing, task.max_parallelism, task.memory.records_bytes)
 
     def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -241,21 +243,24 @@ class _SubtaskRun:
     def _receive(self, batches: Iterator[pa.RecordBatch]) -> None:
         for batch in self._profile.each("wait for blocks", batches):
             for row in range(batch.num_rows):  # each row has a large block, so a loop over rows is cheap
-                subtask, kind, block = (column[row] for column in batch.columns)
-                match BlockKind(kind.as_py()):
+                subtask, name, cell = (column[row] for column in batch.columns)
+                kind, block = BlockKind(name.as_py()), cell.as_buffer()
+                if kind is BlockKind.PLACE:
+                    with self._profile.stage("collect blocks"):
+                        kind, block = self._files.read(block.to_pybytes())
+                match kind:
                     case BlockKind.FAILURE:
-                        raise decode_failure(block.as_py())
+                        raise decode_failure(block.to_pybytes())
                     case BlockKind.PROFILE:
-                        self._map_seconds = add_seconds(self._map_seconds, json.loads(block.as_py()))
+                        self._map_seconds = add_seconds(self._map_seconds, json.loads(block.to_pybytes()))
                     case BlockKind.PROGRESS:
-                        self._progress = self._progress.merged(Progress.decode(block.as_py()))
+                        self._progress = self._progress.merged(Progress.decode(block.to_pybytes()))
                     case BlockKind.LATE | BlockKind.LATE_LEFT | BlockKind.LATE_RIGHT as tag:
-                        late = self._outputs[self._task.stage.output_of(tag)]
-                        late.write(decode_block(block.as_buffer()))
+                        self._outputs[self._task.stage.output_of(tag)].write(decode_block(block))
                     case BlockKind.ROWS | BlockKind.RECORDS as kept:
                         assert subtask.as_py() == self._subtask, (subtask, self._subtask)
                         with self._profile.stage("collect blocks"):
-                            rows = decode_block(block.as_buffer())
+                            rows = decode_block(block)
                             (self._sorter if kept == BlockKind.ROWS else self._records).add(rows)
                             self._note.received(rows.num_rows, bytes_spilled=self._sorter.stats.spilled_bytes)
                         if self._records.is_full:

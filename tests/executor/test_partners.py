@@ -22,8 +22,8 @@ from mixedmode.keys.hash import xxhash64
 from mixedmode.operators.interface import KEY_COLUMN, SIDE_COLUMN, TIME_COLUMN
 from mixedmode.operators.join import LEFT, RIGHT, IntervalJoinOperator
 from mixedmode.operators.join.layout import JoinLayout, JoinType
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import blocks_of
-from mixedmode.tasks.exchange import BlockKind
 from mixedmode.tasks.failures import encode_failure
 from mixedmode.tasks.partner_keys import hashes_in
 from mixedmode.tasks.partners import Partners

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from bench.micro.stages import blocks_of, count_and_sum, map_side
 from mixedmode.expressions import Column, Query
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import decode_block
-from mixedmode.tasks.exchange import BlockKind, gathered
+from mixedmode.tasks.exchange import gathered
 from mixedmode.tasks.inner_reads import InnerFold, InnerRead
 from mixedmode.tasks.inner_rows import in_blocks
 

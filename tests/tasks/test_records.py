@@ -15,8 +15,9 @@ from mixedmode.keys import KeySchema, decode_keys, group_range
 from mixedmode.operators.aggregate import AggregateOperator
 from mixedmode.operators.interface import KEY_GROUP_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.stages import KeyedStage
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import decode_block
-from mixedmode.tasks.exchange import BlockKind, MapSide
+from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.records import DISTINCT_PART_MIN, RecordsToFold, divided, folds_in_subtask
 from mixedmode.tasks.watching import SOURCE_COLUMN, Watched

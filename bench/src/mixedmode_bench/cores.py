@@ -24,8 +24,9 @@ from typing_extensions import override
 
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.local_run import LocalRun
+from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import decode_block
-from mixedmode.tasks.exchange import BlockKind, MapSide
+from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.reports import SubtaskReport
 from mixedmode.tasks.subtask import SubtaskTask
 from mixedmode.testing.local_plan import local_plan
