@@ -55,7 +55,7 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.spark.held import Hold, held
 from mixedmode.spark.jobs import described
-from mixedmode.spark.numbered_tasks import NumberedTasks, with_rows
+from mixedmode.spark.numbered_tasks import NumberedTasks, TwoStages, shares_workers, with_rows
 from mixedmode.spark.session import cores, is_one_process
 from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.block_rows import BLOCK_DDL
@@ -160,10 +160,10 @@ class EpochRun:
         here = {name: queries for name, queries in here.items() if folding_reader(plan, name) is None}
         return [map_in_arrow(rows[name], InnerRead(task, queries), output) for name, queries in here.items()]
 
-    def reports(self, action: str, output: DataFrame | NumberedTasks) -> list[SubtaskReport]:
+    def reports(self, action: str, output: DataFrame | NumberedTasks | TwoStages) -> list[SubtaskReport]:
         """Run tasks, or compute the rows of a frame, and return the reports."""
         with described(self.session, self.task.description(action)):
-            if isinstance(output, NumberedTasks):
+            if isinstance(output, NumberedTasks | TwoStages):
                 return [decode_report(report) for report in output.reports(self.session, REPORT_COLUMN)]
             return _reports(output)
 
@@ -192,10 +192,10 @@ class EpochRun:
         given: EpochInput,
         rows: Mapping[str, DataFrame],
         sizes: Mapping[str, int],
-    ) -> DataFrame | DirectMapSide:
-        """Return the blocks of a stage as a frame; for small input, a map side that its subtasks run.
+    ) -> DataFrame | NumberedTasks | DirectMapSide:
+        """Return the blocks of a stage: a frame, or tasks if all its input is in files.
 
-        sizes: see side_to_thin.
+        For small input, return a map side that its subtasks run. sizes: see side_to_thin.
         """
         side = side_to_thin(task, stage, sizes)
         found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows))
@@ -210,8 +210,10 @@ class EpochRun:
         is_small = is_single_stage(effort_bytes(files), parallelism=parallelism) and not calls_functions(files)
         if not parts and (not has_files or is_small):
             return DirectMapSide(replace(fold, blocks_folder=None), one_task(files))
+        if not parts:
+            return self._blocks_of_files(fold, files)
         if has_files:
-            parts.append(self._blocks_of_files(fold, files))
+            parts.append(self._blocks_of_files(fold, files).frame(self.session, BLOCK_DDL))
         return reduce(DataFrame.union, parts)
 
     def hashes_of(
@@ -225,16 +227,23 @@ class EpochRun:
         with described(self.session, self.task.description(f"{reader}, keys of the smaller side")):
             return hashes_in((row.kind, row.block) for row in reduce(DataFrame.union, blocks).collect())
 
-    def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> DataFrame:
+    def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> NumberedTasks:
         tasks = deal_out(files, cores(self.session))
-        return NumberedTasks(DirectMapSide(fold, tasks), len(tasks)).frame(self.session, BLOCK_DDL)
+        return NumberedTasks(DirectMapSide(fold, tasks), len(tasks))
 
-    def run_subtasks(self, blocks: DataFrame | DirectMapSide, subtask: SubtaskTask) -> DataFrame | NumberedTasks:
+    def run_subtasks(
+        self, blocks: DataFrame | NumberedTasks | DirectMapSide, subtask: SubtaskTask
+    ) -> DataFrame | NumberedTasks | TwoStages:
         """Return the output of a keyed stage: a frame, or tasks that return reports."""
         schema = spark_schema(list(subtask.output_schema))
         if isinstance(blocks, DirectMapSide):
             tasks = NumberedTasks(SingleStage(blocks, subtask), subtask.parallelism)
             return tasks.frame(self.session, schema) if subtask.is_inner else tasks
+        if isinstance(blocks, NumberedTasks):
+            is_small = self.task.blocks_folder is not None  # large blocks are in files
+            if is_small and shares_workers(self.session) and not subtask.is_inner:
+                return TwoStages(blocks, subtask, subtask.parallelism)
+            blocks = blocks.frame(self.session, BLOCK_DDL)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
 
 
