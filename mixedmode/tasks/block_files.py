@@ -9,7 +9,7 @@ runs are: no manifest names them.
 
 Invariants (tests/tasks/test_block_files.py):
   I1  a subtask gets the same blocks, whether they are in files or not, or an error is raised
-  I2  blocks that are no rows or records, and small ones, are in no file
+  I2  small blocks are in no file
 """
 
 import json
@@ -32,7 +32,6 @@ from mixedmode.tasks.block_rows import BlockKind, block_batch
 __all__ = ["BLOCK_BYTES_MIN", "BlockReader", "in_files"]
 
 BLOCK_BYTES_MIN = 32 * 1024  # a smaller block costs Spark no more than its place
-_KINDS = (BlockKind.ROWS, BlockKind.RECORDS)
 
 
 def in_files(blocks: Iterator[pa.RecordBatch], folder: str, profile: Profile) -> Iterator[pa.RecordBatch]:
@@ -44,7 +43,7 @@ def in_files(blocks: Iterator[pa.RecordBatch], folder: str, profile: Profile) ->
         for batch in blocks:
             subtask, kind, cell = (column[0] for column in batch.columns)
             block = cell.as_buffer()
-            if kind.as_py() not in _KINDS or len(block) < BLOCK_BYTES_MIN:
+            if len(block) < BLOCK_BYTES_MIN:
                 yield batch
                 continue
             with profile.stage("make blocks"):

@@ -19,7 +19,7 @@ class BlockKind(StrEnum):
 
     ROWS = "rows"  # keyed rows for the operator
     RECORDS = "records"  # records of the input, which the subtask folds
-    PLACE = "place"  # where a block of rows or records is (block_files.py)
+    PLACE = "place"  # where a block is (block_files.py)
     LATE = "late"  # records of the input that are too late for every window
     LATE_LEFT = "late-left"  # late rows of the left of a join
     LATE_RIGHT = "late-right"

@@ -62,7 +62,7 @@ def test_subtasks_get_the_same_blocks(tmp_path_factory: pytest.TempPathFactory, 
     batches = [block_batch(to, BlockKind(kind), block) for to, kind, block in given_]
     rows = moved(list(in_files(iter(batches), str(folder), Profile())))
     assert received(rows) == given_
-    in_file = [kind in ("rows", "records") and len(block) >= BLOCK_BYTES_MIN for _, kind, block in given_]
+    in_file = [len(block) >= BLOCK_BYTES_MIN for _, _, block in given_]
     assert [kind == BlockKind.PLACE for _, kind, _ in rows] == in_file
     assert sum(file.stat().st_size for file in folder.iterdir()) == sum(
         len(block) for (_, _, block), is_in_file in zip(given_, in_file, strict=True) if is_in_file
