@@ -240,8 +240,8 @@ class EpochRun:
             tasks = NumberedTasks(SingleStage(blocks, subtask), subtask.parallelism)
             return tasks.frame(self.session, schema) if subtask.is_inner else tasks
         if isinstance(blocks, NumberedTasks):
-            is_small = self.task.blocks_folder is not None  # large blocks are in files
-            if is_small and shares_workers(self.session) and not subtask.is_inner:
+            moves_places = self.task.blocks_folder is not None
+            if moves_places and shares_workers(self.session) and not subtask.is_inner:
                 return TwoStages(blocks, subtask, subtask.parallelism)
             blocks = blocks.frame(self.session, BLOCK_DDL)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)

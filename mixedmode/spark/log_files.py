@@ -45,7 +45,7 @@ def write_without_processes(session: SparkSession, *, cache: Path | None = None)
         return chosen == _CLASS
     try:
         _load(session._jvm, _folder(cache))  # noqa: SLF001 - PySpark has no public name for it
-    except (OSError, Py4JError, PySparkException) as error:
+    except (OSError, Py4JError, PySparkException, TypeError) as error:  # TypeError: Spark is without its compiler
         reason = str(error).partition("\n")[0]
         _logger.debug("Spark's log is written with a process for each file", extra={FIELDS: {"reason": reason}})
         return False

@@ -18,8 +18,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import pyarrow as pa
 import xxhash
@@ -39,7 +38,8 @@ def in_files(blocks: Iterator[pa.RecordBatch], folder: str, profile: Profile) ->
 
     Raise RetryableError if the disk is full or cannot be written to. profile: gets the time as that of making blocks.
     """
-    with _File(Path(folder) / f"{uuid.uuid4().hex}.blocks") as file:
+    with ExitStack() as opened:
+        file = _File(Path(folder) / f"{uuid.uuid4().hex}.blocks", opened)
         for batch in blocks:
             subtask, kind, cell = (column[0] for column in batch.columns)
             block = cell.as_buffer()
@@ -54,17 +54,11 @@ def in_files(blocks: Iterator[pa.RecordBatch], folder: str, profile: Profile) ->
 class _File:
     """The file of one map task. It exists once it has a block."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, opened: ExitStack) -> None:
         self._path = path
-        self._opened = ExitStack()
+        self._opened = opened
         self._file: IO[bytes] | None = None
         self._end = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._opened.close()
 
     def append(self, kind: str, block: Any) -> bytes:
         """Append a block, and return its place."""
@@ -87,17 +81,11 @@ class _File:
 
 
 class BlockReader:
-    """Reads blocks by their places. As a context manager, it closes the files."""
+    """Reads blocks by their places.  opened: closes the files."""
 
-    def __init__(self) -> None:
-        self._opened = ExitStack()
+    def __init__(self, opened: ExitStack) -> None:
+        self._opened = opened
         self._files: dict[str, IO[bytes]] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._opened.close()
 
     def read(self, place: bytes) -> tuple[BlockKind, pa.Buffer]:
         """Return a block and its kind. Raise CorruptStateError if it is not as it was written."""

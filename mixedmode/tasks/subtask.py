@@ -149,7 +149,7 @@ class _SubtaskRun:
         self._sorter = stack.enter_context(
             sorter_for(operator, budget_bytes=task.memory.sort_bytes, spill_dir=folder / "sort")
         )
-        self._files = stack.enter_context(BlockReader())
+        self._files = BlockReader(stack)
         self._records = RecordsToFold(task.stage, task.timing, task.max_parallelism, task.memory.records_bytes)
 
     def tables(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -242,7 +242,7 @@ class _SubtaskRun:
 
     def _receive(self, batches: Iterator[pa.RecordBatch]) -> None:
         for batch in self._profile.each("wait for blocks", batches):
-            for row in range(batch.num_rows):  # each row has a large block, so a loop over rows is cheap
+            for row in range(batch.num_rows):  # each row has a block or its place, so a loop over rows is cheap
                 subtask, name, cell = (column[row] for column in batch.columns)
                 kind, block = BlockKind(name.as_py()), cell.as_buffer()
                 if kind is BlockKind.PLACE:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -37,14 +37,15 @@ blocks = st.lists(
 
 
 def moved(rows: Sequence[pa.RecordBatch]) -> list[Block]:
-    """What Spark moves: the blocks as they are in the rows."""
+    """The rows that Spark moves: (subtask, kind, block)."""
     return [tuple(column[0].as_py() for column in row.columns) for row in rows]
 
 
 def received(rows: Sequence[Block]) -> list[Block]:
     """The blocks that subtasks get of these rows."""
     found = []
-    with BlockReader() as reader:
+    with ExitStack() as opened:
+        reader = BlockReader(opened)
         for subtask, kind, block in rows:
             if kind == BlockKind.PLACE:
                 was, data = reader.read(block)
@@ -99,8 +100,9 @@ def test_damage_is_an_error(place: bytes, damage: str) -> None:
         file.unlink()
     else:
         file.write_bytes(data[:-1] if damage == "cut off" else b"b" + data[1:])
-    with BlockReader() as reader, pytest.raises(CorruptStateError, match="on their way to their subtask is damaged"):
-        reader.read(place)
+    damaged = pytest.raises(CorruptStateError, match="on their way to their subtask is damaged")
+    with ExitStack() as opened, damaged:
+        BlockReader(opened).read(place)
 
 
 def test_a_disk_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
