@@ -23,6 +23,8 @@ _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
 # SQLSTATE class 22, errors of values: division by zero, a failed cast, a number too large for its type
+#: what a task says of an error that the start after it may not have; it names the folder that is full, for example
+_OWN = re.compile(r"^(?:\w+\.)*RetryableError: (.+)$", re.MULTILINE)
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED_RECORD = re.compile("MALFORMED_RECORD|BadRecordException")
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
@@ -132,6 +134,9 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
             "same environment there, and name it in `spark: {pyspark.python: ...}` or PYSPARK_PYTHON."
         )
         return InvalidJobError(f"{msg} cause={_found(_OTHER_PYTHON, text)}, log={log_file}")
+    own = _OWN.search(text)
+    if own is not None:
+        return RetryableError(f"{own[1]}, log={log_file}")
     of_system = system_error(text, f"log={log_file}")
     if of_system is not None:
         return of_system

@@ -78,3 +78,13 @@ def test_what_is_wrong_around_a_job_is_one_line(text: str, kind: type[MixedmodeE
     assert type(error) is kind
     assert said in str(error)
     assert "\n" not in str(error)
+
+
+def test_what_a_task_says_of_a_full_disk_is_not_replaced_by_what_the_system_says() -> None:
+    text = (
+        "Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n\nTraceback ...\n"
+        "mixedmode.errors.RetryableError: no room for blocks. Set TMPDIR to another disk. path=/t, error=No space\n\tat"
+    )
+    found = explained(Exception(text), log_file="spark.log")
+    assert type(found) is RetryableError
+    assert str(found) == "no room for blocks. Set TMPDIR to another disk. path=/t, error=No space, log=spark.log"
