@@ -17,7 +17,7 @@ from mixedmode.executor.local import LocalExecutor, LocalInput
 from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
-from mixedmode.tasks.task_state import remove_replicas
+from mixedmode.tasks.replicas import remove_replicas
 from mixedmode.tasks.timing import Timing, source_progress, timing_at
 from mixedmode.time import MIN_TIME_US
 

@@ -11,7 +11,6 @@ range of key groups the run was written for. Invariants (tests/tasks/test_task_s
 import shutil
 import tempfile
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ from pathlib import Path
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.locked_folder import temporary_folder
-from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile
@@ -34,6 +32,7 @@ from mixedmode.state.rocksdb import LocalRun, RocksDBBackend, RunWriter, open_re
 from mixedmode.state.rocksdb.merge import count_live, merge_columns, merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun, building, columns_of, replica_name
 from mixedmode.tasks.memory import MemoryShares
+from mixedmode.tasks.replicas import replicas_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +54,6 @@ class Attempt:
     subtask: int
     groups: KeyGroupRange
     unique: str
-
-
-def remove_replicas(checkpoint_url: str) -> None:
-    """Delete the replicas on this machine of a job that has ended for good."""
-    shutil.rmtree(_replicas(checkpoint_url), ignore_errors=True)
-
-
-def _replicas(checkpoint_url: str) -> Path:
-    return own_temporary_folder() / "replicas" / uuid.uuid5(uuid.NAMESPACE_URL, checkpoint_url).hex[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +176,7 @@ class TaskState:
 
     def _replica_folder(self, task: StateTask) -> Path:
         name = replica_name(self._attempt.operator_id, self._attempt.groups)
-        return _replicas(task.checkpoint_url) / name
+        return replicas_of(task.checkpoint_url) / name
 
     def _begin(self, state_id: int, path: Path) -> None:
         """Begin to store a run whose file has just been opened."""

@@ -191,7 +191,7 @@ def test_a_walk_over_parallelisms_keeps_runs_few_and_state_right(folder: Path, m
             for run in model.job.runs:
                 assert file_range(run).start <= run.key_group_start < run.key_group_end <= file_range(run).end
         assert len(model.job.runs) <= parallelism * 2 * 6, [run.path for run in model.job.runs]
-    names = sorted(place.name for place in (folder / "local").glob("mixedmode-*/replicas/*/*"))
+    names = sorted(place.name for place in (folder / "local").glob("mixedmode-*/replicas/*/*/"))
     assert names == [f"step-1-0-{max_parallelism}"], "replicas of former ranges are gone"
     named = {run.path for manifest in model.job.manifests for run in manifest.operators[0].runs}
     assert {path for path, _ in model.job.log.store.list("runs")} == named, "runs that nothing names are gone"

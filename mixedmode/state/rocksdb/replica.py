@@ -301,7 +301,7 @@ def _hold(folder: Path, *, waits: bool) -> IO[str] | None:
 def _remove_abandoned(folder: Path) -> None:
     """Remove the unlocked temporary replicas beside `folder`. Their lock is held until they are removed."""
     for found in folder.parent.glob(f"{glob.escape(folder.name)}{_TEMPORARY}*"):
-        _remove_unheld(found)
+        remove_unheld(found)
 
 
 def _remove_former_ranges(folder: Path) -> None:
@@ -321,7 +321,7 @@ def _remove_former_ranges(folder: Path) -> None:
         if other is None or other[0] != own[0] or other[1] == own[1]:
             continue
         if other[1].start < own[1].end and own[1].start < other[1].end:
-            _remove_unheld(found)
+            remove_unheld(found)
 
 
 def replica_name(operator_id: str, groups: KeyGroupRange) -> str:
@@ -334,7 +334,8 @@ def _parsed_name(folder: Path) -> tuple[str, KeyGroupRange] | None:
     return None if found is None else (found[1], KeyGroupRange(int(found[2]), int(found[3])))
 
 
-def _remove_unheld(folder: Path) -> None:
+def remove_unheld(folder: Path) -> None:
+    """Remove a replica, unless a process holds it."""
     with suppress(OSError), (folder / LOCK).open("a") as lock:
         if try_lock(lock):
             shutil.rmtree(folder, ignore_errors=True)
