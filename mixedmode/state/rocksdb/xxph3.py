@@ -10,6 +10,8 @@ https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md (XXH3, with most 
 Invariant (tests/state/test_bloom_filter.py): filters of keys of any length equal RocksDB's, bit by bit.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mixedmode.keys.arrow import I64, U8, U64
@@ -118,20 +120,18 @@ class _Keys:
         return _avalanche(self._lengths + low + high + _folded(low, high))
 
     def _hash_17_to_128(self) -> U64:
+        parts = (self._length + 31) // 32
         found = self._lengths * _PRIMES_64[0]
-        for part in range((self._length + 31) // 32):
-            found += self._mixed(self._starts + 16 * part, 32 * part)
-            found += self._mixed(self._ends - 16 * (part + 1), 32 * part + 16)
+        found += self._mixed(self._starts, range(0, 32 * parts, 32))
+        found += self._mixed(self._ends - 16 * parts, range(32 * parts - 16, 0, -32))
         return _avalanche(found)
 
     def _hash_129_to_240(self) -> U64:
-        found = self._lengths * _PRIMES_64[0]
-        for part in range(8):
-            found += self._mixed(self._starts + 16 * part, 16 * part)
-        found = _avalanche(found)
-        for part in range(8, self._length // 16):
-            found += self._mixed(self._starts + 16 * part, 16 * (part - 8) + 3)
-        return _avalanche(found + self._mixed(self._ends - 16, 119))
+        parts = self._length // 16 - 8
+        found = _avalanche(self._lengths * _PRIMES_64[0] + self._mixed(self._starts, range(0, 128, 16)))
+        if parts:
+            found += self._mixed(self._starts + 128, range(3, 3 + 16 * parts, 16))
+        return _avalanche(found + self._mixed(self._ends - 16, [119]))
 
     def _hash_long(self) -> U64:
         lanes = [*_PRIMES_32[2:], *_PRIMES_64[:4], _PRIMES_32[1], _PRIMES_64[4], _PRIMES_32[0]]
@@ -149,14 +149,24 @@ class _Keys:
             found += _folded(sums[:, lane], sums[:, lane + 1])
         return _avalanche(found)
 
-    def _mixed(self, at: I64, secret_at: int) -> U64:
-        """Return 16 bytes of each key and of the secret, mixed."""
-        low, high = self._words(at), self._words(at + 8)
-        return _folded(low ^ _secret(secret_at, 1), high ^ _secret(secret_at + 8, 1))
+    def _mixed(self, at: I64, secrets_at: Sequence[int]) -> U64:
+        """Return the sum of parts of 16 bytes of each key, from `at` on, each mixed with its part of the secret."""
+        words = self._words_from(at, 2 * len(secrets_at))
+        found = np.zeros(len(at), np.uint64)
+        for part, place in enumerate(secrets_at):
+            low, high = words[:, 2 * part], words[:, 2 * part + 1]
+            found += _folded(low ^ _secret(place, 1), high ^ _secret(place + 8, 1))
+        return found
+
+    def _words_from(self, at: I64, words: int) -> U64:
+        """Return (n, words) of each key, one after the other, from the position `at` (n,) of the data on."""
+        if self._width is not None:
+            return np.ndarray((len(at), words), "<u8", self._data, int(at[0]), (self._width, 8))
+        return read_at(self._data, f"V{8 * words}", at).view("<u8").reshape(-1, words)
 
     def _stripe(self, at: I64, secret_at: int) -> U64:
         """Return what 64 bytes of each key add to its eight sums: (n, 8)."""
-        words = read_at(self._data, f"V{_STRIPE_BYTES}", at).view("<u8").reshape(-1, 8)
+        words = self._words_from(at, 8)
         keyed = words ^ _secret(secret_at, 8)
         return words + (keyed & _LOW) * (keyed >> _HALF)
 
