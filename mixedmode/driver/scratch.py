@@ -19,10 +19,9 @@ def document_in_scratch(spec: JobSpec, scratch: Path) -> dict[str, Any]:
     It has the same sources, and neither a mode nor checkpoints.
     """
     document = without(spec.as_document(), "serve", "outputs")
-    for number, (name, source) in enumerate(spec.sources.items()):
-        for path in source.outputs:
-            _set(document["sources"][name], path, {"format": "parquet", "path": str(scratch / f"dead-lines-{number}")})
-    document["steps"] = [_step(step, scratch, number) for number, step in enumerate(document.get("steps", ()))]
+    for number, path in enumerate(spec.sinks):
+        if path[0] in ("sources", "steps"):
+            _set(document, path, {"format": "parquet", "path": str(scratch / f"side-{number}")})
     document["sink"] = {"format": "parquet", "path": str(scratch / OUT)}
     document["execution"] = without(document.get("execution", {}), *_OF_THE_RUNNING_JOB)
     return document
@@ -33,27 +32,9 @@ def without(mapping: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in mapping.items() if key not in keys}
 
 
-def _set(section: dict[str, Any], path: tuple[str | int, ...], value: Mapping[str, Any]) -> None:
-    at: Any = section
+def _set(document: dict[str, Any], path: tuple[str | int, ...], sink: Mapping[str, Any]) -> None:
+    """Put another sink in the place of one, with the columns that are declared there."""
+    at: Any = document
     for key in path[:-1]:
         at = at[key]
-    at[path[-1]] = value
-
-
-def _step(step: Mapping[str, Any], scratch: Path, number: int) -> dict[str, Any]:
-    """Return a step whose side outputs are in `scratch`."""
-    found = without(step, "late")
-    if "join" in found:
-        found["join"] = without(found["join"], "late")
-    if "outputs" in found:
-        found["outputs"] = {
-            tag: {**_schema(sink), "format": "parquet", "path": str(scratch / f"side-{number}-{tag}")}
-            for tag, sink in found["outputs"].items()
-        }
-    if "dead-letter" in found:
-        found["dead-letter"] = {"format": "parquet", "path": str(scratch / f"dead-{number}")}
-    return found
-
-
-def _schema(sink: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in sink.items() if key == "schema"}
+    at[path[-1]] = {**sink, **{key: value for key, value in at[path[-1]].items() if key == "schema"}}

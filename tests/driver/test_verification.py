@@ -13,7 +13,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.verify import verification_text
-from mixedmode.config.load import load_job
+from mixedmode.config.load import job_spec_from_mapping, load_job
 from mixedmode.driver.comparison import Difference, Differences
 from mixedmode.driver.verification import Verified, input_files, linked_input, refusal, replay_spec, verify_job
 from mixedmode.errors import CorruptStateError, InvalidJobError
@@ -66,19 +66,49 @@ def test_linked_files_keep_the_folders_of_partitions_and_other_files_get_own_nam
 
 
 def test_a_replay_writes_only_below_its_own_folder(tmp_path: Path) -> None:
-    late = Sink.parquet(tmp_path / "late")
-    source = Source.json(
-        tmp_path / "in",
-        schema="k string, at timestamp",
-        event_time="at",
-        undecodable="dead-letter",
-        dead_letter=Sink.json(tmp_path / "dead"),
-    )
-    job = Job("j", sources={"t": source}, mode="streaming", checkpoint_dir=tmp_path / "checkpoints")
-    spec = (
-        job.key_by("k").window(tumbling="1h", late=late).aggregate(n="count(*)").write(Sink.json(tmp_path / "o")).spec
+    """The job has each place of a side output that there is."""
+    numbers = iter(range(100))
+
+    def sink(**more: str) -> dict[str, str]:
+        return {"format": "json", "path": str(tmp_path / f"real-{next(numbers)}"), **more}
+
+    def late() -> dict[str, Any]:
+        return {"late": {"left": sink(), "right": sink()}}
+
+    def fallible() -> dict[str, Any]:
+        return {"output": "x string", "on-error": "dead-letter", "dead-letter": sink()}
+
+    def function(tag: str) -> dict[str, Any]:
+        return {**fallible(), "outputs": {tag: sink(schema="k string")}}
+
+    pair = {"left": "a", "right": "b", "on": ["a.k = b.k"]}
+    of_class = {**pair, "class": "jobs:Function"}
+    casts = {"broadcast": {"c": {"from": "a", "key": "k"}}}
+    keyed = {"from": "a", "key-by": ["k"]}
+    lines = {"format": "json", "path": str(tmp_path / "in"), "schema": "k string, at timestamp", "event-time": "at"}
+    steps = [
+        {"name": "a", "sql": "SELECT * FROM t"},
+        {"name": "b", "from": "t", "sql": "SELECT * FROM t"},
+        {"name": "n", **keyed, "window": {"tumbling": "1h"}, "late": sink(), "aggregate": {"c": "count(*)"}},
+        {"name": "called", **keyed, "async-map": "jobs:Function", **fallible()},
+        {"name": "timed", **keyed, "process": "jobs:Function", **function("t1")},
+        {"name": "co", "co-process": {**of_class, **casts, **late(), **function("t2")}},
+        {"name": "cg", "co-group": {**of_class, **late(), **fallible(), "window": {"tumbling": "1h"}}},
+        {"name": "joined", "join": {**pair, **late(), "within": ["-1h", "1h"], "select": ["a.k"]}},
+        {"name": "all", "from": ["n", "called", "timed", "co", "cg", "joined"], "sql": "SELECT * FROM called"},
+    ]
+    spec = job_spec_from_mapping(
+        {
+            "name": "j",
+            "sources": {"t": {**lines, "undecodable": "dead-letter", "dead-letter": sink()}},
+            "steps": steps,
+            "sink": sink(),
+            "execution": {"runtime-mode": "streaming", "checkpointing": {"dir": str(tmp_path / "checkpoints")}},
+        }
     )
     replay = replay_spec(spec, tmp_path / "scratch")
+    assert set(replay.sinks) == set(spec.sinks)
+    assert len(spec.sinks) == next(numbers), "the job has all of these sinks"
     places = [sink.folder for sink in replay.sinks.values()]
     places += [
         replay.execution.checkpointing.dir,
