@@ -38,7 +38,7 @@ class RescaleLog:
         except CorruptStateError as error:
             msg = (
                 "a request to rescale cannot be read, so the job keeps the parallelism that it has. No state is "
-                f"affected. Ask once more with `mixedmode rescale`, which takes its place. file={where}"
+                f"affected. Ask once more with `mixedmode rescale`, which replaces it. file={where}"
             )
             raise CorruptStateError(msg) from error
         assert request.number == number, (request.number, where)

@@ -5,7 +5,6 @@ driver reads the requests before every epoch. Nothing restarts, and only the nex
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import assert_never
 
 from mixedmode.checkpoint.log import CheckpointLog
@@ -23,6 +22,7 @@ _BY_HAND = "asked for with `mixedmode rescale`"
 _IN_BACKLOG = "the job is in backlog again"
 _BACKLOG_OVER = "the backlog is over"
 _BY_FILE = "the job file says so"
+_UNREAD = "requests to rescale cannot be read, so the parallelism stays. They are read again before the next epoch."
 
 
 class Rescaling:
@@ -34,6 +34,7 @@ class Rescaling:
         self._requests = RescaleLog(log.store)
         self._observer = observer
         self._seen: int | None = None
+        self._unread = ""  # why the requests could not be read before the newest epoch
         self._was_backlog = False
         self.request: RescaleRequest | None = None  # the request in force
         self._look(is_made_meanwhile=False)
@@ -45,8 +46,12 @@ class Rescaling:
         """
         if is_initial_backlog:
             return self._configured
-        with suppress(RetryableError):  # the requests are read again before the next epoch
+        try:
             self._look(is_made_meanwhile=True)
+        except RetryableError as error:
+            self._tell_unread(str(error))
+        else:
+            self._unread = ""
         return self._subtasks
 
     def ask(self, parallelism: int, *, reason: str, now_ms: int) -> None:
@@ -94,8 +99,8 @@ class Rescaling:
         newest = numbers[-1] if numbers else None
         if newest == self._seen:
             return
-        self._seen = newest
         request = self._read(numbers)
+        self._seen = newest  # only now: a failed read is repeated before the next epoch
         decision = decide_parallelism(self._configured, request, is_made_meanwhile=is_made_meanwhile)
         match decision:
             case InForce(subtasks):
@@ -112,6 +117,12 @@ class Rescaling:
                 self._seen = max((number for number in numbers if number > request.number), default=None)
             case _:
                 assert_never(decision)
+
+    def _tell_unread(self, error: str) -> None:
+        """Tell that the store does not answer, once for each error."""
+        if error != self._unread:
+            self._unread = error
+            self._observer(RescaleIgnored(f"{_UNREAD} {error}"))
 
     def _read(self, numbers: Sequence[int]) -> RescaleRequest | None:
         """Return the newest readable request. The request in force is kept until a newer one can be read."""

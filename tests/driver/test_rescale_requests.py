@@ -13,10 +13,11 @@ from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.types import Generation, JobIdentity, ListState, Redistribution
 from mixedmode.cli.app import app
 from mixedmode.driver.rescale_requests import ask_to_rescale
-from mixedmode.errors import InvalidJobError
+from mixedmode.driver.rescaling import Rescaling
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
 from tests.checkpoint.examples import a_manifest
-from tests.harness import ManualClock, checkpoint_log
+from tests.harness import ManualClock, Recording, checkpoint_log
 
 WHEN = "It counts from the next live epoch on, or from the next start of the job if it does not run."
 
@@ -161,3 +162,26 @@ def test_the_command_asks_and_its_mistakes_are_told(tmp_path: Path) -> None:
         assert "give either a number of subtasks, with --step if you like, or --reset alone" in " ".join(
             output.replace("│", " ").split()
         )
+
+
+def test_a_request_that_could_not_be_read_is_read_before_the_next_epoch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = Recording()
+    rescaling = Rescaling(a_job(started(tmp_path)).spec, checkpoint_log(tmp_path), told)
+    ask_to_rescale(a_job(tmp_path).spec, 4)
+
+    def subtasks() -> int | None:
+        return rescaling.subtasks(is_initial_backlog=False).job
+
+    def fail(*_: object) -> None:
+        msg = "the store does not answer"
+        raise RetryableError(msg)
+
+    for method in ("get", "numbers"):
+        with monkeypatch.context() as patched:
+            patched.setattr(RescaleLog, method, fail)
+            assert [subtasks(), subtasks()] == [2, 2]
+    assert subtasks() == 4
+    unread = "requests to rescale cannot be read, so the parallelism stays. They are read again before the next epoch."
+    assert told.ignored == [f"{unread} the store does not answer"], "once for each error"

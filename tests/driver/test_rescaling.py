@@ -275,7 +275,7 @@ def test_a_request_that_cannot_be_read_changes_nothing_and_is_told(story: Story)
     (ignored,) = observer.ignored
     assert ignored == (
         "a request to rescale cannot be read, so the job keeps the parallelism that it has. No state is affected. Ask "
-        f"once more with `mixedmode rescale`, which takes its place. file={path}"
+        f"once more with `mixedmode rescale`, which replaces it. file={path}"
     )
     story.job().rescale(2)
     story.add()
