@@ -13,9 +13,11 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-__all__ = ["SparkJob", "SparkStage", "described", "jobs_with_tag", "tagged"]
+__all__ = ["CANCEL_SECONDS", "SparkJob", "SparkStage", "cancel", "described", "jobs_with_tag", "tagged"]
 
 _DESCRIPTION = "spark.job.description"
+#: between two calls of `cancel`, as the thread that starts the jobs may be between two of them
+CANCEL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,12 @@ def tagged(session: SparkSession, tag: str) -> Iterator[None]:
     finally:
         with suppress(PySparkException, Py4JError):
             context.removeJobTag(tag)
+
+
+def cancel(session: SparkSession, tag: str) -> None:
+    """Cancel the jobs with a tag that run now. Call it every CANCEL_SECONDS until the thread that starts them ends."""
+    with suppress(PySparkException, Py4JError):
+        session.sparkContext.cancelJobsWithTag(tag)
 
 
 def jobs_with_tag(session: SparkSession, tag: str) -> list[SparkJob]:

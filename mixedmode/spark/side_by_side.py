@@ -12,12 +12,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from py4j.protocol import Py4JError
 from pyspark import InheritableThread
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mixedmode.spark.jobs import tagged
+from mixedmode.spark.jobs import CANCEL_SECONDS, cancel, tagged
 
 __all__ = ["SideBySide"]
 
@@ -43,11 +41,10 @@ class SideBySide(Generic[ResultT]):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._threads:
-            with suppress(PySparkException, Py4JError):  # Spark itself may have ended
-                self._session.sparkContext.cancelJobsWithTag(self._tag)
         for thread in self._threads.values():
-            thread.join()
+            while thread.is_alive():
+                cancel(self._session, self._tag)
+                thread.join(CANCEL_SECONDS)
 
     @property
     def is_running(self) -> bool:

@@ -34,6 +34,12 @@ class Context:
         assert self.cancelled[TAG].wait(60)
         return fails("cancelled")()
 
+    def job_that_begins_late(self) -> str:
+        """A job that no cancellation reaches before it begins, which is after the first one."""
+        assert self.cancelled[TAG].wait(60)
+        self.cancelled[TAG].clear()
+        return self.endless_job()
+
 
 @pytest.fixture
 def context(monkeypatch: pytest.MonkeyPatch) -> Context:
@@ -74,6 +80,15 @@ def test_an_error_cancels_the_other_actions_and_waits_for_them(context: Context)
     with pytest.raises(ValueError, match="first"):
         run()
     assert context.cancelled[TAG].is_set()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("action ")]
+
+
+def test_a_job_that_begins_after_the_first_cancellation_is_cancelled_too(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(side_by_side, "CANCEL_SECONDS", 0.001)
+    with actions(context) as running:
+        running.start("late", context.job_that_begins_late)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("action ")]
 
 
