@@ -108,8 +108,7 @@ def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Coll
     The outputs of one attempt have the same name in the folders of several sinks. That is harmless, because a manifest
     names either all files that an attempt staged or none of them.
 
-    The driver calls this after it has claimed its generation and before the first task runs. It also calls this after
-    a commit, if there is enough to delete.
+    The driver calls this after it has claimed its generation and before the first task runs.
     """
     epochs = log.epochs()
     manifests, unreadable = readable_manifests(log, epochs)

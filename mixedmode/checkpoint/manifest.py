@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "decode_as",
-    "decode_generation",
     "decode_identity",
     "decode_manifest",
     "encode_as",
@@ -66,11 +65,6 @@ def decode_identity(data: bytes, *, where: str) -> JobIdentity:
 def encode_generation(generation: Generation) -> bytes:
     """Return the bytes of generations/<generation>."""
     return encode_as(_GENERATION, _Start(generation))
-
-
-def decode_generation(data: bytes, *, where: str) -> Generation:
-    """Return the generation in `data`.  Raises CorruptStateError for bytes that encode_generation did not write."""
-    return decode_as(_GENERATION, _Start, data, where=where).generation
 
 
 def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:

@@ -76,7 +76,6 @@ __all__ = [
     "parse_attempt",
     "parse_compaction_path",
     "parse_epoch_marker_path",
-    "parse_final_path",
     "parse_generation_path",
     "parse_going_back_path",
     "parse_lease_path",
@@ -370,12 +369,6 @@ def parse_output_path(path: str) -> OutputFile | None:
     if found is None or found[2] > found[3]:
         return None
     return OutputFile(found[1], Epoch(int(found[2])), Epoch(int(found[3])), -1, -1, found[4])
-
-
-def parse_final_path(path: str) -> tuple[Epoch, int] | None:
-    """Return (epoch, subtask) of a published file that a task wrote, None for any other name."""
-    file = parse_output_path(path)
-    return None if file is None or file.is_compacted else (file.first, file.subtask)
 
 
 def parse_epoch_marker_path(path: str) -> Epoch | None:

@@ -14,7 +14,7 @@ from mixedmode.config.execution import (
     StateSpec,
 )
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
-from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, load_job_spec, read_job
+from mixedmode.config.load import FaultyJob, LoadedJob, job_spec_from_mapping, load_job, read_job
 from mixedmode.config.modes import ModePolicy, resolve_mode
 from mixedmode.config.order import OrderBy
 from mixedmode.config.parts import JobParts
@@ -81,7 +81,6 @@ __all__ = [
     "job_spec_from_mapping",
     "job_spec_to_yaml",
     "load_job",
-    "load_job_spec",
     "parse_bytes",
     "parse_duration_ms",
     "read_job",

@@ -77,11 +77,6 @@ def load_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Loa
     return _valid(read_job(path, overrides))
 
 
-def load_job_spec(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> JobSpec:
-    """Return the job as load_job does, without the places."""
-    return load_job(path, overrides).spec
-
-
 def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
     """Return the job in a mapping with the keys of a job file, nested or dotted.
 

@@ -18,19 +18,19 @@ from mixedmode.sources.source import OpenSource
 from mixedmode.tasks.direct import FilesRead
 
 __all__ = [
-    "EpochInput",
     "OfBoth",
     "OfEntries",
     "OfEntry",
     "OfFiles",
     "OfMaps",
     "OfSources",
+    "ReaderInput",
     "files_of",
     "rows_in_files",
 ]
 
 
-class EpochInput(Protocol):
+class ReaderInput(Protocol):
     """The input of an epoch, for each reader of sources (JobPlan.entries), and for PROGRESS if `measures_first`."""
 
     def rows(self, entry: str) -> DataFrame | None:
@@ -43,7 +43,7 @@ class EpochInput(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OfFiles(EpochInput):
+class OfFiles(ReaderInput):
     """The files of all sources, {source: (path, bytes) of each}.  read: versions of the dimensions that tasks join."""
 
     plan: JobPlan
@@ -63,7 +63,7 @@ class OfFiles(EpochInput):
 
 
 @dataclass(frozen=True, slots=True)
-class OfEntry(EpochInput):
+class OfEntry(ReaderInput):
     """The frame of a job with one entry."""
 
     frame: DataFrame | None
@@ -74,7 +74,7 @@ class OfEntry(EpochInput):
 
 
 @dataclass(frozen=True, slots=True)
-class OfEntries(EpochInput):
+class OfEntries(ReaderInput):
     """The frame of a job with several entries, each with rows of its own."""
 
     plan: JobPlan
@@ -88,7 +88,7 @@ class OfEntries(EpochInput):
 
 
 @dataclass(frozen=True, slots=True)
-class OfSources(EpochInput):
+class OfSources(ReaderInput):
     """The rows of sources as they are, for a job whose sql joins them with dimensions.  tables: {dimension: rows}."""
 
     session: SparkSession
@@ -104,11 +104,11 @@ class OfSources(EpochInput):
 
 
 @dataclass(frozen=True, slots=True)
-class OfBoth(EpochInput):
+class OfBoth(ReaderInput):
     """Rows of Spark, and files of other sources."""
 
     plan: JobPlan
-    of_rows: EpochInput
+    of_rows: ReaderInput
     of_files: OfFiles
 
     @override
@@ -121,7 +121,7 @@ class OfBoth(EpochInput):
 
 
 @dataclass(frozen=True, slots=True)
-class OfMaps(EpochInput):
+class OfMaps(ReaderInput):
     """The rows of the last map stage, which one stage or one result reads."""
 
     session: SparkSession

@@ -24,18 +24,18 @@ from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import ListState
 from mixedmode.executor.dimensions import VersionsRead
 from mixedmode.executor.epoch_inputs import (
-    EpochInput,
     OfBoth,
     OfEntries,
     OfEntry,
     OfFiles,
     OfMaps,
     OfSources,
+    ReaderInput,
     files_of,
 )
 from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.executor.input_frames import map_input, rows_read
-from mixedmode.executor.map_stages import release, run_maps
+from mixedmode.executor.map_stages import run_maps
 from mixedmode.executor.partners import files_rows, partners, side_to_thin
 from mixedmode.executor.protocol import EpochResult, EpochTask, rows_action
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
@@ -105,12 +105,9 @@ class EpochRun:
             if plan.maps and frame is not None:
                 if joins_sources(plan):
                     frame = map_input(self.session, frame, plan, self.tables)
-                mapped = run_maps(self.session, frame, self.task, self.tables)
-                try:
-                    run = replace(self, task=replace(self.task, seen=mapped.seen))
-                    return run.run(OfMaps(self.session, plan, self.tables, mapped.rows), hold, mapped.list_states)
-                finally:
-                    release(mapped.held)
+                mapped = run_maps(self.session, frame, self.task, self.tables, hold)
+                run = replace(self, task=replace(self.task, seen=mapped.seen))
+                return run.run(OfMaps(self.session, plan, self.tables, mapped.rows), hold, mapped.list_states)
             if frame is None:
                 return self.run(OfEntry(None), hold)
             if plan.is_all_listed:
@@ -124,17 +121,17 @@ class EpochRun:
                 return self.run(rows, hold)
             return self.run(OfBoth(plan, rows, OfFiles(plan, files_of(self.task), self.read)), hold)
 
-    def _rows_of_spark(self, frame: DataFrame) -> EpochInput:
+    def _rows_of_spark(self, frame: DataFrame) -> ReaderInput:
         plan = self.task.plan
         if joins_sources(plan):
             return OfSources(self.session, plan, self.tables, frame)
         return OfEntry(frame) if plan.has_one_entry else OfEntries(plan, frame)
 
-    def run(self, given: EpochInput, hold: Hold, list_states: tuple[ListState, ...] | None = None) -> EpochResult:
+    def run(self, given: ReaderInput, hold: Hold, list_states: tuple[ListState, ...] | None = None) -> EpochResult:
         """Run the keyed stages, and write the results that no stage writes."""
         return _Readers(self, given, hold).result(list_states)
 
-    def rows_for(self, entry: str, given: EpochInput, rows: Mapping[str, DataFrame]) -> DataFrame | None:
+    def rows_for(self, entry: str, given: ReaderInput, rows: Mapping[str, DataFrame]) -> DataFrame | None:
         """Return the rows of Spark that a stage or a result reads; None if there are none.
 
         They are of sources, and of those stages in `rows` whose rows do not stay in Arrow.
@@ -168,7 +165,7 @@ class EpochRun:
             return _reports(output)
 
     def rows_written(
-        self, task: EpochTask, name: str, given: EpochInput, rows: Mapping[str, DataFrame]
+        self, task: EpochTask, name: str, given: ReaderInput, rows: Mapping[str, DataFrame]
     ) -> DataFrame | NumberedTasks | None:
         """Return the tasks that write a result which no stage writes, or their reports; None if it gets no rows."""
         write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
@@ -189,7 +186,7 @@ class EpochRun:
         self,
         task: EpochTask,
         stage: KeyedStage,
-        given: EpochInput,
+        given: ReaderInput,
         rows: Mapping[str, DataFrame],
         sizes: Mapping[str, int],
     ) -> DataFrame | NumberedTasks | DirectMapSide:
@@ -256,7 +253,7 @@ class _Readers:
     """
 
     run: EpochRun
-    given: EpochInput
+    given: ReaderInput
     hold: Hold
 
     def __post_init__(self) -> None:

@@ -6,7 +6,7 @@ A map stage runs in one Spark action, which collects its reports. The stage chan
 epoch: its rows are persisted until the epoch ends, and later steps read the persisted rows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -19,6 +19,7 @@ from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.executor.stage_tasks import map_subtasks, map_watch
 from mixedmode.plan.stages import MapStage
 from mixedmode.spark.frames import map_in_arrow, relations_of, spark_schema
+from mixedmode.spark.held import Hold
 from mixedmode.spark.jobs import described
 from mixedmode.state.lists import check_size
 from mixedmode.tasks.map_task import MapTask
@@ -27,54 +28,45 @@ from mixedmode.tasks.rebalance import DEALT_DDL, ORDER, Rebalance
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 from mixedmode.tasks.watching import Watch
 
-__all__ = ["Mapped", "release", "run_maps"]
+__all__ = ["Mapped", "run_maps"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """The output rows of the last map stage, the lists after the epoch, and the frames to unpersist after the epoch.
+    """The output rows of the last map stage, and the lists after the epoch.
 
     `seen` is the progress of the sources, as the first map stage measured it.
     """
 
     rows: DataFrame
     list_states: tuple[ListState, ...]
-    held: tuple[DataFrame, ...]
     seen: Progress
 
 
-def run_maps(session: SparkSession, frame: DataFrame, task: EpochTask, tables: Mapping[str, DataFrame]) -> Mapped:
+def run_maps(
+    session: SparkSession, frame: DataFrame, task: EpochTask, tables: Mapping[str, DataFrame], hold: Hold
+) -> Mapped:
     """Run the map stages of an epoch, one after the other.
 
-    frame: the input of the first map stage, after its sql. tables: {dimension: its rows}. Raise the error of a subtask,
-    or InvalidJobError for lists that are too large or cannot be redistributed. Batch mode stores no lists.
+    frame: the input of the first map stage, after its sql. tables: {dimension: its rows}. hold: keeps the rows of each
+    stage until the epoch ends. Raise the error of a subtask, or InvalidJobError for lists that are too large or cannot
+    be redistributed. Batch mode stores no lists.
     """
     keeps = task.settings.checkpoint_url is not None
-    states, held, seen = [], list[DataFrame](), Progress()
-    try:
-        for number, stage in enumerate(task.plan.maps):
-            rows = frame if number == 0 else _rows(session, frame, task.plan.maps[number - 1], stage, tables)
-            subtask = map_subtasks(task, stage, tells_attempt=may_compute_twice(session))
-            output = _mapped(rows, subtask, map_watch(task) if number == 0 else None).persist()
-            held.append(output)
-            with described(session, task.description(stage.operator_id)):
-                reports = _reports(output, len(subtask.lists))
-            seen = reduce(Progress.merged, (report.progress for report in reports), seen)
-            lists = tuple(report.items for report in reports)
-            if stage.keeps_list and keeps:
-                check_size(stage.operator_id, lists, stage.redistribution)
-                states.append(ListState(stage.operator_id, stage.redistribution, lists))
-            frame = rows_of(output, reports)
-    except BaseException:
-        release(held)
-        raise
-    return Mapped(frame, tuple(states), tuple(held), seen)
-
-
-def release(held: Sequence[DataFrame]) -> None:
-    """Unpersist the rows of map stages."""
-    for frame in held:
-        frame.unpersist()
+    states, seen = list[ListState](), Progress()
+    for number, stage in enumerate(task.plan.maps):
+        rows = frame if number == 0 else _rows(session, frame, task.plan.maps[number - 1], stage, tables)
+        subtask = map_subtasks(task, stage, tells_attempt=may_compute_twice(session))
+        output = hold(_mapped(rows, subtask, map_watch(task) if number == 0 else None))
+        with described(session, task.description(stage.operator_id)):
+            reports = _reports(output, len(subtask.lists))
+        seen = reduce(Progress.merged, (report.progress for report in reports), seen)
+        lists = tuple(report.items for report in reports)
+        if stage.keeps_list and keeps:
+            check_size(stage.operator_id, lists, stage.redistribution)
+            states.append(ListState(stage.operator_id, stage.redistribution, lists))
+        frame = rows_of(output, reports)
+    return Mapped(frame, tuple(states), seen)
 
 
 def _rows(

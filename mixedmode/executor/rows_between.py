@@ -36,8 +36,3 @@ def computed_twice_again(times: int) -> RetryableError:
         "executor: find out why executors end, such as for want of memory, then start the job again: it resumes. "
         f"times={times}"
     )
-
-
-def is_computed_twice(error: BaseException) -> bool:
-    """Return whether the error says that rows between two steps came from an attempt without a valid report."""
-    return COMPUTED_TWICE in str(error)

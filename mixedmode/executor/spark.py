@@ -17,8 +17,10 @@ from mixedmode.executor.epoch_inputs import (
 from mixedmode.executor.epoch_run import EpochRun
 from mixedmode.executor.input_frames import input_frame
 from mixedmode.executor.protocol import EpochResult, EpochTask
-from mixedmode.executor.rows_between import computed_twice_again, is_computed_twice
+from mixedmode.executor.rows_between import computed_twice_again
 from mixedmode.sources.source import OpenSource
+from mixedmode.spark.errors import raised_by_query
+from mixedmode.tasks.inner_rows import COMPUTED_TWICE
 
 _logger = logging.getLogger(__name__)
 #: how often the stages of an epoch are repeated if rows between them were computed twice, or a dimension has changed
@@ -50,7 +52,8 @@ class SparkExecutor:
                 result = self._run(task, rows)
             except LeftToSparkError as error:
                 _logger.info("Spark reads the files of epoch %d, as tasks cannot: %s", task.epoch, error)
-                self.left_to_spark.append(task.epoch)
+                if task.epoch not in self.left_to_spark:  # an epoch may be repeated
+                    self.left_to_spark.append(task.epoch)
             else:
                 self.left_to_spark.clear()
                 return result
@@ -82,7 +85,7 @@ class SparkExecutor:
                 changes = read.changes()
                 if changes and is_last:
                     raise unstable(changes, _REPEATS + 1) from error
-                if not (changes or is_computed_twice(error)):
+                if not (changes or raised_by_query(error, COMPUTED_TWICE)):
                     raise
                 if is_last:
                     raise computed_twice_again(_REPEATS + 1) from error

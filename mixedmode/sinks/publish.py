@@ -13,7 +13,7 @@ States of one file when publication begins (a crash or another publisher can cau
     any        exists, different  CorruptStateError: another program wrote a file under this name
 
 A compaction (compaction.py) merges the files of old epochs in a folder. The name of a merged file contains its range
-of epochs. So a listing shows which files it replaces, even if they are not deleted yet: `current_files`.
+of epochs. So a listing shows which files it replaces, even if they are not deleted yet: `steady_files`.
 
 Invariants (tests/sinks/test_publish.py):
   I1  after publish returns, every final file exists, complete and durable, and no staged file does
@@ -35,8 +35,6 @@ from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 __all__ = [
     "OutputColumn",
     "OutputDescription",
-    "Published",
-    "current_files",
     "describe_output",
     "parsed_files",
     "publish",
@@ -48,14 +46,6 @@ __all__ = [
 ]
 
 _OUTPUT = DocumentKind("mixedmode-output", 2, "the description of an output folder")
-
-
-@dataclass(frozen=True, slots=True)
-class Published:
-    """The result of a publication: the numbers of files renamed now, and of files that were published before."""
-
-    renamed: int
-    already_published: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +72,7 @@ class OutputDescription:
     partition_by: tuple[str, ...] = ()
 
 
-def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
+def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> None:
     """Rename each staged output to its final name.  store: the sink's folder; staged: `outputs` of a committed
     manifest.
 
@@ -103,8 +93,6 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> Published:
     for file, was_renamed in zip(staged, done, strict=True):
         if file in unpublished and not was_renamed and not _is_published(store, file):  # another publisher, or lost
             raise _lost(store, file)
-    renamed = sum(done)
-    return Published(renamed, len(staged) - renamed)
 
 
 def describe_output(store: ObjectStore, description: OutputDescription) -> None:
@@ -160,16 +148,10 @@ def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
     return found
 
 
-def current_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
-    """Return (path, bytes) of the published files that count, ordered so that a key's newer rows come after its older
-    ones.
-    """
-    return _current(parsed_files(store))
-
-
 def steady_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
-    """Return `current_files`, from listings during which no compaction changed the folder.
+    """Return (path, bytes) of the published files that count; a key's newer rows come after its older ones.
 
+    They are from listings during which no compaction changed the folder.
     While a compaction runs, one listing may miss both a merged file that appears and the files that it replaces. A
     file that exists from the first listing to the second is in both. So the folder is listed until the second of two
     listings contains every file of the first and no additional merged file. Files of new epochs do no harm.

@@ -54,7 +54,7 @@ def open_row_file(path: Path, schema: pa.Schema, file_format: FileFormat, compre
     return _TextFile(path, lines, is_compressed=compression == "gzip")
 
 
-class _ParquetFile:
+class _ParquetFile(RowFile):
     """A Parquet file; its first rows decide which of its columns have dictionaries."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: Compression) -> None:
@@ -64,14 +64,17 @@ class _ParquetFile:
         self._writer: pq.ParquetWriter | None = None
 
     @property
+    @override
     def bytes_written(self) -> int:
         return int(self._file.tell())
 
+    @override
     def write(self, table: pa.Table) -> None:
         if self._writer is None:
             self._writer = self._opened(table)
         self._writer.write_table(table)
 
+    @override
     def close(self) -> None:
         writer = self._opened(self._schema.empty_table()) if self._writer is None else self._writer
         writer.close()
@@ -114,7 +117,7 @@ class _CsvLines:
         return [lines]
 
 
-class LineFile(RowFile):
+class LineFile:
     """A local file of bytes, compressed or not."""
 
     def __init__(self, path: Path, *, is_compressed: bool) -> None:
@@ -122,8 +125,8 @@ class LineFile(RowFile):
         self._compressor = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_WBITS) if is_compressed else None
 
     @property
-    @override
     def bytes_written(self) -> int:
+        """The bytes in the file so far; of compressed data, those that have left the compressor."""
         return self._file.tell()
 
     def write(self, piece: bytes | pa.Buffer) -> None:
@@ -137,18 +140,21 @@ class LineFile(RowFile):
         self._file.close()
 
 
-class _TextFile:
+class _TextFile(RowFile):
     def __init__(self, path: Path, lines: Callable[[pa.Table], list[pa.Buffer]], *, is_compressed: bool) -> None:
         self._file = LineFile(path, is_compressed=is_compressed)
         self._lines = lines
 
     @property
+    @override
     def bytes_written(self) -> int:
         return self._file.bytes_written
 
+    @override
     def write(self, table: pa.Table) -> None:
         for piece in self._lines(table):
             self._file.write(piece)
 
+    @override
     def close(self) -> None:
         self._file.close()

@@ -55,7 +55,6 @@ class SortStats:
     rows_out: int = 0
     spilled_runs: int = 0
     spilled_bytes: int = 0  #: on disk, compressed
-    in_memory_bytes_max: int = 0  #: the most rows collected at once, in bytes, without the working memory of the sort
 
 
 class ExternalSorter:
@@ -90,7 +89,7 @@ class ExternalSorter:
         self._schema: pa.Schema | None = None
         self._is_adding = True
         self._rows_in = self._rows_out = 0
-        self._spilled_runs = self._spilled_bytes = self._in_memory_bytes_max = 0
+        self._spilled_runs = self._spilled_bytes = 0
 
     def add(self, table: pa.Table) -> None:
         """Add rows in any order. Rows with equal keys and times stay in the order in which they were added.
@@ -103,7 +102,6 @@ class ExternalSorter:
         for part in slices(table.replace_schema_metadata(None), max(self._budget // 4, 1)):
             self._make_room(part)
             self._buffer.append(part)
-            self._in_memory_bytes_max = max(self._in_memory_bytes_max, self._buffer.bytes)
 
     def add_sorted(self, table: pa.Table) -> None:
         """Add rows that are already in order. Raises InternalError (report it) if they are not; otherwise as `add`."""
@@ -128,7 +126,6 @@ class ExternalSorter:
             rows_out=self._rows_out,
             spilled_runs=self._spilled_runs,
             spilled_bytes=self._spilled_bytes,
-            in_memory_bytes_max=self._in_memory_bytes_max,
         )
 
     def close(self) -> None:

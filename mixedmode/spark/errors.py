@@ -1,6 +1,7 @@
 """Translates Spark's exceptions into MixedmodeErrors that tell the user what to do.
 
-No other module reads them, except errors.py of a connector, which knows the texts of its libraries.
+Besides it, jvm.py reads what a start of Spark prints, damaged.py and custom_errors.py read some texts for it, and
+errors.py of a connector knows the texts of its libraries. No other module reads texts of Spark.
 """
 
 import re
@@ -22,9 +23,9 @@ from mixedmode.system_errors import system_error
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
-# SQLSTATE class 22, errors of values: division by zero, a failed cast, a number too large for its type
 #: what a task says of an error that the start after it may not have; it names the folder that is full, for example
 _OWN = re.compile(r"^(?:\w+\.)*RetryableError: (.+)$", re.MULTILINE)
+# SQLSTATE class 22, errors of values: division by zero, a failed cast, a number too large for its type
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED_RECORD = re.compile("MALFORMED_RECORD|BadRecordException")
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
@@ -67,6 +68,11 @@ def spark_text(error: BaseException) -> str:
 def condition(error: BaseException) -> str:
     """Return Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty if there is none."""
     return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+
+
+def raised_by_query(error: BaseException, text: str) -> bool:
+    """Return whether a query failed because its `raise_error` raised this text."""
+    return text in str(error)
 
 
 def malformed_file(error: BaseException) -> str | None:

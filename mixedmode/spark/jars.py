@@ -13,9 +13,7 @@ Invariants (tests/spark/test_jars.py):
 """
 
 import fcntl
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -29,8 +27,9 @@ from xml.sax.saxutils import quoteattr
 
 from mixedmode.cache import cache_folder
 from mixedmode.errors import RetryableError
+from mixedmode.spark.class_archive import java_command
 
-__all__ = ["Jars", "fetch", "for_this_spark", "java_command"]
+__all__ = ["Jars", "fetch", "for_this_spark", "required_java"]
 
 RETRY_AFTER_S = 600
 FETCH_TIMEOUT_S = 300  # the largest set is 50 MB
@@ -62,10 +61,9 @@ def fetch(name: str, choices: Sequence[Jars], *, cache: Path | None = None) -> l
     return sorted(folder.glob("*.jar"))
 
 
-def java_command() -> str:
+def required_java() -> str:
     """Return the java command that Spark would start. Raise RetryableError if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    command = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    command = java_command()
     if command is None:
         msg = (
             "there is no java on this machine: JAVA_HOME is not set, and PATH has none. "
@@ -109,7 +107,7 @@ def _try(jars: Jars, folder: Path) -> str | None:
         scratch = Path(scratch_name)
         (scratch / "ivy.xml").write_text(_ivy_file(jars), encoding="utf-8")
         command = [
-            java_command(),
+            required_java(),
             # without these, Ivy waits for minutes if a network drops packets
             f"-Dsun.net.client.defaultConnectTimeout={CONNECT_TIMEOUT_MS}",
             f"-Dsun.net.client.defaultReadTimeout={CONNECT_TIMEOUT_MS}",

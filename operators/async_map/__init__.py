@@ -3,7 +3,7 @@
 from mixedmode.operators.async_map.calls import CallSettings
 from mixedmode.operators.async_map.function import AsyncMapFunction, RefusedRequestError, Request, problem_of
 from mixedmode.operators.async_map.operator import AsyncMapOperator
-from mixedmode.operators.async_map.reference import AsyncMapReference, AsyncMapSource, LocalAsyncMap
+from mixedmode.operators.async_map.reference import AsyncMapReference, AsyncMapSource
 
 __all__ = [
     "AsyncMapFunction",
@@ -11,7 +11,6 @@ __all__ = [
     "AsyncMapReference",
     "AsyncMapSource",
     "CallSettings",
-    "LocalAsyncMap",
     "RefusedRequestError",
     "Request",
     "problem_of",

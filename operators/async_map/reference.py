@@ -1,11 +1,11 @@
-"""References to the class of an `async-map` step: a class to import where it is needed, or, in tests, the class."""
+"""References to the class of an `async-map` step: a class to import where it is needed."""
 
 from typing import Protocol
 
 from mixedmode.operators.async_map.function import AsyncMapFunction
-from mixedmode.operators.classes import ClassKind, GivenClass, NamedClass
+from mixedmode.operators.classes import ClassKind, NamedClass
 
-__all__ = ["AsyncMapReference", "AsyncMapSource", "LocalAsyncMap"]
+__all__ = ["AsyncMapReference", "AsyncMapSource"]
 
 _KIND: ClassKind[AsyncMapFunction] = ClassKind(
     noun="async map function",
@@ -31,13 +31,6 @@ class AsyncMapSource(Protocol):
 
 class AsyncMapReference(NamedClass[AsyncMapFunction]):
     """An AsyncMapSource whose class is named in a job."""
-
-    __slots__ = ()
-    kind = _KIND
-
-
-class LocalAsyncMap(GivenClass[AsyncMapFunction]):
-    """An AsyncMapSource of a class object, for tests."""
 
     __slots__ = ()
     kind = _KIND

@@ -18,7 +18,8 @@ def test_every_name_that_is_built_is_split_into_the_same_parts(epoch: int, subta
     said = paths.AttemptFile(Epoch(epoch), subtask, unique)
     assert paths.parse_run_path(paths.run_path("step-1.count", Epoch(epoch), subtask, unique)) == said
     assert paths.parse_staged_path(paths.staged_path(Epoch(epoch), subtask, unique, "json.gz")) == said
-    assert paths.parse_final_path(paths.final_path(Epoch(epoch), subtask, "parquet")) == (epoch, subtask)
+    published = paths.OutputFile("", Epoch(epoch), Epoch(epoch), subtask, -1, "parquet")
+    assert paths.parse_output_path(paths.final_path(Epoch(epoch), subtask, "parquet")) == published
     assert paths.parse_manifest_path(paths.manifest_path(Epoch(epoch))) == epoch
     assert paths.parse_generation_path(paths.generation_path(Generation(epoch))) == epoch
     assert paths.parse_rescale_path(paths.rescale_path(epoch)) == epoch
@@ -88,7 +89,7 @@ def test_foreign_names_are_not_split(name: str) -> None:
         paths.parse_rescale_path,
         paths.parse_run_path,
         paths.parse_staged_path,
-        paths.parse_final_path,
+        paths.parse_output_path,
         paths.parse_generation_path,
     )
     assert [parse(name) for parse in parsers] == [None] * 6, name

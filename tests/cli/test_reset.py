@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.config import load_job_spec
+from mixedmode.config import load_job
 from tests.cli.shell import command, lines
 from tests.cli.test_log_options import JOB
 
@@ -23,9 +23,9 @@ def test_the_file_beside_the_job_is_the_job_with_a_new_folder_and_the_old_folder
     text = job.read_text()
     printed = "\n".join(lines(command("reset", job, "--to", "earliest")))
     assert "mixedmode run" in printed
-    written = load_job_spec(job.with_name("totals_2.yaml"))
+    written = load_job(job.with_name("totals_2.yaml")).spec
     assert written.execution.checkpointing.dir == str(job.parent / "ckpt_2")
-    assert written.sources == load_job_spec(job).sources
+    assert written.sources == load_job(job).spec.sources
     assert (job.read_text(), (job.parent / "ckpt" / "job.json").read_text()) == (text, "{}")
 
 

@@ -15,7 +15,6 @@ from mixedmode.config import (
     TumblingSpec,
     job_spec_from_mapping,
     load_job,
-    load_job_spec,
 )
 from mixedmode.connectors.console.spec import ConsoleSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
@@ -69,7 +68,7 @@ def refused(text: str, *overrides: str) -> list[str]:
     """The lines of the one message about a job file `job.yaml` with this text, in the current directory."""
     Path("job.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidJobError) as caught:
-        load_job_spec("job.yaml", overrides)
+        load_job("job.yaml", overrides)
     return str(caught.value).split("\n")
 
 
@@ -91,7 +90,7 @@ def test_a_wrong_setting_of_a_step_does_not_hide_what_its_other_settings_contrad
 
 def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> None:
     (folder / "job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8")
-    spec = load_job_spec(folder / "job.yaml")
+    spec = load_job(folder / "job.yaml").spec
     assert spec.name == "airport-delays"
     assert spec.execution.runtime_mode is RuntimeMode.MIXED
     assert spec.execution.interval_during_backlog_ms == 0
@@ -348,7 +347,7 @@ def stepping(steps: str) -> str:
 
 def test_a_windowed_step_is_read_as_it_says(folder: Path) -> None:
     Path("job.yaml").write_text(stepping(WINDOWED), encoding="utf-8")
-    (step,) = load_job_spec("job.yaml").steps
+    (step,) = load_job("job.yaml").spec.steps
     assert isinstance(step, KeyedAggregateStep)
     assert step.window is not None
     assert step.window.kind == TumblingSpec.model_validate("1h")
@@ -371,7 +370,7 @@ def test_a_windowed_step_is_read_as_it_says(folder: Path) -> None:
 def test_every_window_may_be_over_all_rows_without_a_key(folder: Path, window: str) -> None:
     text = f"  - window: {window}\n    aggregate: {{n: count(*)}}\n"
     Path("job.yaml").write_text(stepping(text), encoding="utf-8")
-    (step,) = load_job_spec("job.yaml").steps
+    (step,) = load_job("job.yaml").spec.steps
     assert isinstance(step, KeyedAggregateStep)
     assert step.key_by == ()
     assert step.window is not None
@@ -379,7 +378,7 @@ def test_every_window_may_be_over_all_rows_without_a_key(folder: Path, window: s
 
 def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
     Path("job.yaml").write_text(stepping(PROCESSED), encoding="utf-8")
-    spec = load_job_spec("job.yaml", ["sources.flights.watermark.max-ahead=none"])
+    spec = load_job("job.yaml", ["sources.flights.watermark.max-ahead=none"]).spec
     (step,) = spec.steps
     assert isinstance(step, ProcessStep)
     assert (step.name, step.key_by, step.process) == ("alerts", ("origin",), "delays.alerts:Alerts")
@@ -544,7 +543,7 @@ def test_two_outputs_in_one_folder_are_found_however_they_are_written(folder: Pa
     (folder / "jobs").mkdir()
     (folder / "jobs" / "job.yaml").write_text(text, encoding="utf-8")
     with pytest.raises(InvalidJobError) as caught:
-        load_job_spec("jobs/job.yaml", ["sink.path=./x/../out"])
+        load_job("jobs/job.yaml", ["sink.path=./x/../out"])
     assert str(caught.value) == (
         "jobs/job.yaml:21: steps[0].late.path: sink.path has this folder, or one in it or around it, and a reader "
         f"could not tell their rows apart. Choose another, outside of it. found={folder}/jobs/out, "
@@ -611,30 +610,30 @@ def test_a_file_that_cannot_be_read_is_one_message(folder: Path) -> None:
     }
     for path, message in messages.items():
         with pytest.raises(InvalidJobError) as caught:
-            load_job_spec(path)
+            load_job(path)
         assert str(caught.value) == message
 
 
 def test_a_byte_order_mark_is_no_part_of_the_file(folder: Path) -> None:
     Path("job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8-sig")
-    assert load_job_spec("job.yaml").name == "airport-delays"
+    assert load_job("job.yaml").spec.name == "airport-delays"
 
 
 def test_relative_paths_are_taken_from_the_folder_of_the_file_and_others_stay(folder: Path) -> None:
     (folder / "jobs").mkdir()
     (folder / "jobs" / "job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8")
     overrides = ["sources.flights.path=../data/*/*.json", "sink.path=s3://bucket/out", "execution.checkpointing.dir=/c"]
-    spec = load_job_spec("jobs/job.yaml", overrides)
+    spec = load_job("jobs/job.yaml", overrides).spec
     assert spec.sources["flights"].place == f"json {folder}/data/*/*.json"
     assert spec.results[""].folder == "s3://bucket/out"
     assert spec.execution.checkpointing.dir == "/c"
-    assert load_job_spec("jobs/job.yaml", ["sink.path=file:/out"]).results[""].folder == "/out"
-    assert load_job_spec("jobs/job.yaml").results[""].folder == str(folder / "jobs/run/out")
+    assert load_job("jobs/job.yaml", ["sink.path=file:/out"]).spec.results[""].folder == "/out"
+    assert load_job("jobs/job.yaml").spec.results[""].folder == str(folder / "jobs/run/out")
 
 
 def test_overrides_go_over_the_file_and_an_empty_one_asks_for_the_default(folder: Path) -> None:
     Path("job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8")
-    spec = load_job_spec(
+    spec = load_job(
         "job.yaml",
         [
             "parallelism=4",
@@ -646,7 +645,7 @@ def test_overrides_go_over_the_file_and_an_empty_one_asks_for_the_default(folder
             "sink.format=console",
             "sink.path=",
         ],
-    )
+    ).spec
     assert spec.parallelism == 4
     assert spec.execution.interval_during_backlog_ms == 10_000
     assert spec.execution.checkpointing.interval_ms == 1_000
@@ -724,4 +723,4 @@ def test_what_is_wrong_with_a_mapping_names_its_keys(changes: dict[str, Any], me
 def test_a_section_with_everything_commented_out_has_its_defaults(folder: Path, section: str) -> None:
     Path("job.yaml").write_text(AIRPORT_DELAYS, encoding="utf-8")
     overrides = [f"{section}=", "execution.runtime-mode=batch"]
-    assert load_job_spec("job.yaml", overrides).execution.runtime_mode is RuntimeMode.BATCH
+    assert load_job("job.yaml", overrides).spec.execution.runtime_mode is RuntimeMode.BATCH

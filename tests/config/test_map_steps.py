@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import JobSpec, MapStep, load_job_spec
+from mixedmode.config import JobSpec, MapStep, load_job
 from mixedmode.errors import InvalidJobError
 from tests.config.refusals import SMALLEST_JOB, messages
 
@@ -115,7 +115,7 @@ steps:
 sink: {format: console}
 """
     (tmp_path / "job.yaml").write_text(text, encoding="utf-8")
-    first, second = load_job_spec(tmp_path / "job.yaml").steps
+    first, second = load_job(tmp_path / "job.yaml").spec.steps
     assert first == MapStep(
         map="numbering:Numbering", args={"from": 1}, output="id long, text string", folder=str(tmp_path)
     )
@@ -130,4 +130,4 @@ def test_a_fault_has_its_line(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     with pytest.raises(InvalidJobError, match=r"job\.yaml:5: steps\[0\]\.map: this does not name a class"):
-        load_job_spec(tmp_path / "job.yaml")
+        load_job(tmp_path / "job.yaml")

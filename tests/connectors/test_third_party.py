@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mixedmode import Job, SideOutput, Sink, Source
-from mixedmode.config import JobSpec, job_spec_from_mapping, load_job_spec
+from mixedmode.config import JobSpec, job_spec_from_mapping, load_job
 from mixedmode.config.registry import GROUP, ConnectorKind, connector_kinds, loaded
 from mixedmode.config.sinks import SideOutputSpec
 from mixedmode.errors import InvalidJobError
@@ -56,7 +56,7 @@ def job_file(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("_installed")
 def test_a_job_file_may_name_its_format_and_paths_are_resolved(job_file: Path, tmp_path: Path) -> None:
-    spec = load_job_spec(job_file)
+    spec = load_job(job_file).spec
     assert spec.sources["words"].place == f"lines {tmp_path / 'words.txt'}"
     assert spec.results[""].folder == str(tmp_path / "out")
     assert job_spec_from_mapping(spec.as_document()) == spec
@@ -87,7 +87,7 @@ def test_a_job_file_may_name_its_format_and_paths_are_resolved(job_file: Path, t
 def test_mistakes_have_the_same_messages_as_for_our_kinds(job_file: Path, old: str, new: str, message: str) -> None:
     job_file.write_text(JOB.replace(old, new))
     with pytest.raises(InvalidJobError) as caught:
-        load_job_spec(job_file)
+        load_job(job_file)
     assert str(caught.value).startswith(f"{job_file}:{message}")
 
 
@@ -97,7 +97,7 @@ def test_it_is_the_same_in_python(job_file: Path, tmp_path: Path, monkeypatch: p
     source = Source.of("lines", path="words.txt", column_name="word")
     sink = Sink.of("lines", path=Path("out"), separator="=")
     job = Job("words", sources={"words": source}, mode="batch").key_by("word").aggregate(n="count(*)").write(sink)
-    assert job.spec == load_job_spec(job_file)
+    assert job.spec == load_job(job_file).spec
 
 
 @pytest.mark.usefixtures("_installed")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mixedmode.config import JobSpec, load_job_spec
+from mixedmode.config import JobSpec, load_job
 from tests.docs.test_snippets import blocks, document, the_block
 
 _HERE_DOCUMENT = re.compile(r"<<'END'\n(.*?)^END$", re.DOTALL | re.MULTILINE)
@@ -25,7 +25,7 @@ def example_of(name: str, folder: Path) -> Iterator[JobSpec]:
         patch.delitem(sys.modules, "functions", raising=False)  # of a test before in this process
         Path("functions.py").write_text(the_block("python", name).text, encoding="utf-8")
         Path("job.yaml").write_text(the_block("yaml", name).text, encoding="utf-8")
-        yield load_job_spec("job.yaml")
+        yield load_job("job.yaml").spec
         sys.modules.pop("functions")
 
 

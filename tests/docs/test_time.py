@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import JobSpec, KeyedAggregateStep, format_duration_ms, load_job_spec
+from mixedmode.config import JobSpec, KeyedAggregateStep, format_duration_ms, load_job
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator
 from mixedmode.testing import OperatorHarness
 from tests.docs.test_snippets import Block, document, job_text, rows_of_tables
@@ -43,7 +43,7 @@ def windows(cell: str) -> list[tuple[datetime, datetime]]:
 
 def spec_of(job: str, folder: Path) -> JobSpec:
     (folder / "job.yaml").write_text(job_text(Block(Path(NAME), 1, job)), encoding="utf-8")
-    return load_job_spec(folder / "job.yaml")
+    return load_job(folder / "job.yaml").spec
 
 
 def harness_of(spec: JobSpec) -> OperatorHarness:

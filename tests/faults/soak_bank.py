@@ -184,6 +184,6 @@ class Auditor:
 
 
 def _epoch_of(name: str) -> int:
-    parsed = paths.parse_final_path(name)
+    parsed = paths.parse_output_path(name)
     assert parsed is not None, name
-    return int(parsed[0])
+    return int(parsed.first)

@@ -17,7 +17,7 @@ from mixedmode.config import (
     RuntimeMode,
     SqlStep,
     job_spec_from_mapping,
-    load_job_spec,
+    load_job,
 )
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
@@ -71,7 +71,7 @@ sink: {{format: parquet, path: ./run/out}}
 """
     (folder / "job.yaml").write_text(text, encoding="utf-8")
     from_file = Job.from_yaml("job.yaml")
-    assert airport_delays().spec == from_file.spec == load_job_spec("job.yaml")
+    assert airport_delays().spec == from_file.spec == load_job("job.yaml").spec
     assert airport_delays() == from_file
     assert Job.from_yaml(folder / "job.yaml", ["parallelism=3"]).spec.parallelism == 3
 

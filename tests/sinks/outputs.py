@@ -11,7 +11,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.sinks.files import FileFormat, FileLayout
-from mixedmode.sinks.publish import current_files, read_output_description
+from mixedmode.sinks.publish import read_output_description, steady_files
 from mixedmode.sinks.read_files import read_rows
 from tests.staging import stage
 
@@ -72,7 +72,7 @@ class Output:
         """All rows, by the documented rule."""
         description = read_output_description(self.store)
         assert description is not None
-        found = [read_rows(self.store, path, description) for path, _ in current_files(self.store)]
+        found = [read_rows(self.store, path, description) for path, _ in steady_files(self.store)]
         return in_order(row for table in found for row in table.to_pylist())
 
     def table(self) -> dict[Any, Any]:

@@ -344,7 +344,6 @@ def test_names_of_merged_files_are_split_into_the_same_parts() -> None:
     path = paths.compacted_path(Epoch(3), Epoch(12), "json.gz", folder="k=a%2Fb/")
     assert path == "k=a%2Fb/compacted-0000000003-0000000012.json.gz"
     assert paths.parse_output_path(path) == OutputFile("k=a%2Fb/", Epoch(3), Epoch(12), -1, -1, "json.gz")
-    assert paths.parse_final_path(path) is None
     assert paths.parse_output_path("compacted-0000000012-0000000003.json") is None
 
 

@@ -15,7 +15,7 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.cli.app import app
 from mixedmode.connectors.files.epoch_markers import EpochMarker, marked_epochs, read_marker
 from mixedmode.job import Job
-from mixedmode.sinks.publish import current_files, parsed_files
+from mixedmode.sinks.publish import parsed_files, steady_files
 from tests.faults.in_process import dies_at
 from tests.harness import manifests, output_rows, run, write_json, write_text
 
@@ -108,7 +108,7 @@ def test_every_epoch_is_marked_and_any_reader_finds_the_partitions(
     empty = marker_of(story, 2)
     assert (empty.rows, empty.files) == (0, ()), "an epoch without rows is there, too"
     named = [file for epoch in (0, 1, 3) for file in marker_of(story, epoch).files]
-    assert {file.path: file.bytes for file in named} == dict(current_files(story.store))
+    assert {file.path: file.bytes for file in named} == dict(steady_files(story.store))
     folders = {"/".join(file.path.split("/")[:-1]) for file in named}
     assert folders == {
         f"country={country}/day_month=2024-0{month}"

@@ -11,7 +11,7 @@ from mixedmode.connectors.lakehouse import jars as lakehouse_jars
 from mixedmode.connectors.lakehouse.jars import delta_jars, iceberg_jars
 from mixedmode.errors import RetryableError
 from mixedmode.spark import jars
-from mixedmode.spark.jars import Jars, fetch, java_command
+from mixedmode.spark.jars import Jars, fetch, required_java
 from tests.services.fixtures import need_kafka
 
 NOWHERE = Jars(("org.example.nowhere:nothing:1.0",))
@@ -128,4 +128,4 @@ def test_without_java_the_message_says_where_to_get_it(monkeypatch: pytest.Monke
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(RetryableError, match=r"there is no java on this machine.*Install a JDK, 17 or later"):
-        java_command()
+        required_java()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mixedmode.config import load_job_spec
+from mixedmode.config import load_job
 from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 from mixedmode.errors import InvalidJobError
@@ -23,11 +23,11 @@ sink: SINK
 
 def load(tmp_path: Path, sink: str, odd: str = "{format: console, schema: k string}") -> object:
     (tmp_path / "job.yaml").write_text(JOB.replace("SINK", sink).replace("ODD", odd))
-    return load_job_spec(tmp_path / "job.yaml")
+    return load_job(tmp_path / "job.yaml").spec
 
 
 def test_a_sqlite_path_is_taken_from_the_job_files_folder(tmp_path: Path) -> None:
-    spec = load_job_spec_of(tmp_path, "{format: sqlite, path: run/totals.db, table: totals, create: false}")
+    spec = load_job_of(tmp_path, "{format: sqlite, path: run/totals.db, table: totals, create: false}")
     assert spec == SqliteSinkSpec.model_validate(
         {"format": "sqlite", "path": str(tmp_path / "run/totals.db"), "table": "totals", "create": False}
     )
@@ -36,10 +36,10 @@ def test_a_sqlite_path_is_taken_from_the_job_files_folder(tmp_path: Path) -> Non
 
 def test_the_python_api_gives_what_the_job_file_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_job_spec_of(tmp_path, "{format: sqlite, path: t.db, table: t}") == Sink.sqlite("t.db", "t")
+    assert load_job_of(tmp_path, "{format: sqlite, path: t.db, table: t}") == Sink.sqlite("t.db", "t")
     url = "postgresql://app:${env:PG_PASSWORD}@host/shop"
     text = f'{{format: postgres, url: "{url}", table: t, table-schema: sales, create: false}}'
-    assert load_job_spec_of(tmp_path, text) == Sink.postgres(url, "t", table_schema="sales", create=False)
+    assert load_job_of(tmp_path, text) == Sink.postgres(url, "t", table_schema="sales", create=False)
 
 
 def test_a_side_output_has_columns_under_schema_and_a_schema_under_table_schema() -> None:
@@ -71,8 +71,8 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, sink: str, message: str
         load(tmp_path, sink)
 
 
-def load_job_spec_of(tmp_path: Path, sink: str) -> PostgresSinkSpec | SqliteSinkSpec:
+def load_job_of(tmp_path: Path, sink: str) -> PostgresSinkSpec | SqliteSinkSpec:
     (tmp_path / "job.yaml").write_text(JOB.replace("SINK", sink).replace("ODD", "{format: console, schema: k string}"))
-    spec = load_job_spec(tmp_path / "job.yaml").sink
+    spec = load_job(tmp_path / "job.yaml").spec.sink
     assert isinstance(spec, PostgresSinkSpec | SqliteSinkSpec)
     return spec

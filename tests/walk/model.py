@@ -253,9 +253,9 @@ class Model:
         """{epoch: names} of the published files."""
         found: dict[int, set[str]] = {}
         for path in self._place.out.glob("part-*") if self._place.out.exists() else ():
-            parsed = paths.parse_final_path(path.name)
+            parsed = paths.parse_output_path(path.name)
             assert parsed is not None, path
-            found.setdefault(parsed[0], set()).add(path.name)
+            found.setdefault(parsed.first, set()).add(path.name)
         return found
 
     def _counted(self) -> list[Manifest]:

@@ -19,7 +19,7 @@ from typing import Self
 
 from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
-from mixedmode.spark.jars import java_command
+from mixedmode.spark.jars import required_java
 from mixedmode_services.server import LOOPBACK, Server, free_port
 
 __all__ = ["KafkaBroker"]
@@ -90,7 +90,7 @@ class KafkaBroker:
         self._logging_file().write_text(_LOGGING, encoding="utf-8")
         if self._password is not None and not self.certificate.exists():
             self._make_certificate(self._password)
-        java = [java_command(), *_JVM, f"-Dlog4j2.configurationFile={self._logging_file()}"]
+        java = [required_java(), *_JVM, f"-Dlog4j2.configurationFile={self._logging_file()}"]
         java += ["-cp", os.pathsep.join(map(str, jars))]
         if not (self.folder / "data" / "meta.properties").exists():
             self._format([*java, "kafka.tools.StorageTool"])
@@ -169,7 +169,7 @@ class KafkaBroker:
 
     def _make_certificate(self, password: str) -> None:
         """Create a key and a self-signed certificate."""
-        keytool = str(Path(java_command()).resolve().with_name("keytool"))
+        keytool = str(Path(required_java()).resolve().with_name("keytool"))
         store = ["-alias", "broker", "-keystore", str(self._key_file()), "-storepass:env", _KEY_PASSWORD]
         name = ["-dname", f"CN={LOOPBACK}", "-ext", f"SAN=ip:{LOOPBACK}"]
         secret = {_KEY_PASSWORD: password}

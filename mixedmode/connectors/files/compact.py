@@ -9,7 +9,7 @@ The steps, any of which may be the last before a crash (compaction.py explains w
 The files of a job's retained checkpoints are not touched, because they are verified, published again, and rolled back.
 
 Invariants (tests/sinks/test_compact.py):
-  I1  at any moment, a reader of `publish.current_files` gets the rows of every epoch, each once (with newest_only: the
+  I1  at any moment, a reader of `publish.steady_files` gets the rows of every epoch, each once (with newest_only: the
       same current table)
 """
 

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema
-from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, CallSettings, LocalAsyncMap, Request
+from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, AsyncMapReference, CallSettings, Request
+from mixedmode.operators.classes import GivenClass
 from mixedmode.operators.process import OnError
 from mixedmode.operators.process.function import OpenContext
 
@@ -17,6 +18,13 @@ INSTANT = pa.timestamp("us", "UTC")
 ROW = (pa.field("v", pa.int64()), pa.field("t", INSTANT))
 ANSWER = (pa.field("upper", pa.string()), pa.field("nth", pa.int64()))
 CALLS = CallSettings(batch_size=2, capacity=2, timeout_ms=60_000, retries=3, backoff_ms=1)
+
+
+class LocalAsyncMap(GivenClass[AsyncMapFunction]):
+    """The class of a step, which need not be importable."""
+
+    __slots__ = ()
+    kind = AsyncMapReference.kind
 
 
 @dataclass

@@ -15,13 +15,13 @@ from sortedcontainers import SortedDict
 
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.keys import KeyGroupRange
-from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, LocalAsyncMap, RefusedRequestError
+from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, RefusedRequestError
 from mixedmode.operators.interface import AppendedRows, Batch, SubtaskContext
 from mixedmode.sort import sort_table
 from mixedmode.state.memory import MemoryBackend
 from mixedmode.testing import OperatorHarness
 from mixedmode.time import EpochTime
-from tests.operators.async_map.services import CALLS, INSTANT, Service, operator_of
+from tests.operators.async_map.services import CALLS, INSTANT, LocalAsyncMap, Service, operator_of
 
 DAY_MS = 86_400_000
 
