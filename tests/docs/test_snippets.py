@@ -18,7 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from mixedmode import Job, errors
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import AGGREGATE_FUNCTIONS, JobSpec, format_bytes, format_duration_ms, load_job, resolve_mode
 from mixedmode.config.connectors import role_of
 from mixedmode.config.fields import Section, key_of
@@ -364,6 +364,22 @@ def test_commands_and_options_in_the_documents_exist() -> None:
                 option = word.strip("[].,").partition("=")[0]
                 assert not option.startswith("--") or option in options, f"{path.name}: mixedmode {call}"
     assert listed == set(known), "a command is not documented"
+
+
+def test_every_command_of_a_job_is_in_the_table_of_commands() -> None:
+    import typer.main
+
+    from mixedmode.cli.app import app
+
+    commands = set(getattr(typer.main.get_command(app), "commands", {}))
+    calls = {call for row in rows_of_tables(document("docs/operations.md"), "command") for call in code_in(row[0])}
+    listed = {call.split()[1] for call in calls if call.startswith("mixedmode ")}
+    assert listed == commands - {"bench", "services"}, "those two are in benchmarks.md and kafka.md"
+
+
+def test_the_fields_of_a_manifest_are_listed() -> None:
+    listed = [name for row in rows_of_tables(document("docs/operations.md"), "field") for name in code_in(row[0])]
+    assert sorted(listed) == sorted(field.name for field in fields(Manifest))
 
 
 def test_crash_points_are_listed() -> None:
