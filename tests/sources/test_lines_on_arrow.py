@@ -227,6 +227,40 @@ def test_blank_lines_and_line_ends_of_windows_are_taken() -> None:
     assert csv_arrow.read_block(b"a;b\n", fields, csv, is_first=True).num_rows == 0
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("has_header", [True, False])
+def test_every_file_of_csv_that_is_not_doubtful_has_the_lines_of_spark(
+    spark: SparkSession, tmp_path: Path, has_header: bool
+) -> None:
+    """Files of few lines, with any ends of lines and any blanks; the first line may be a header."""
+    seed = random.randrange(10**9)
+    rng = random.Random(seed)
+    fields = [pa.field("k", pa.string()), pa.field("v", pa.string())]
+    expected: dict[str, list[tuple[Any, ...]]] = {}
+    for number in range(400):
+        usual = rng.choice(["\n", "\r\n", "\r"])
+        ends = [
+            usual if rng.random() < 0.8 else rng.choice(["\n", "\r\n", "\r", "\n\n", "\n \t\n", ""]) for _ in range(4)
+        ]
+        text = rng.choice(["", "", "", "\n", " \r\n", "\ufeff"])
+        text += "".join(f"{rng.choice(['k', 'a', 'b'])},{n}{end}" for n, end in enumerate(ends[: rng.randint(0, 4)]))
+        try:
+            read = csv_arrow.read_block(
+                text.removeprefix("\ufeff").encode(), fields, LinesFormat(",", has_header=has_header), is_first=True
+            )
+        except DoubtfulTextError:
+            continue
+        (tmp_path / f"{number}.csv").write_bytes(text.encode())
+        expected[f"{number}.csv"] = [tuple(row.values()) for row in read.to_pylist()]
+    assert len(expected) > 100, "most files are doubtful, so this test shows little"
+    rows = spark.read.schema("k string, v string").csv(str(tmp_path), header=has_header)
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in expected}
+    for file, *row in rows.select(F.input_file_name(), "k", "v").collect():
+        found[file.rpartition("/")[2]].append(tuple(row))
+    for name, lines in expected.items():
+        assert sorted(found[name], key=repr) == sorted(lines, key=repr), (seed, (tmp_path / name).read_bytes())
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

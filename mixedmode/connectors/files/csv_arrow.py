@@ -53,7 +53,10 @@ def read_block(block: bytes, fields: Sequence[pa.Field], csv: LinesFormat, *, is
     assert csv.separator is not None, csv
     block = _lines_with_text(block)
     if is_first and csv.has_header:
-        block = block[block.find(b"\n") + 1 :] if b"\n" in block else b""
+        header, _, block = block.partition(b"\n")
+        if b"\r" in header:
+            msg = "a line end within the header"
+            raise DoubtfulTextError(msg)
     if not block:
         return pa.record_batch([pa.nulls(0, field.type) for field in fields], schema=pa.schema(fields))
     # Arrow drops a byte order mark at the beginning of any block
@@ -77,6 +80,8 @@ def _lines_with_text(block: bytes) -> bytes:
     """Return the lines that have more than blanks, with one kind of line end."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")
+    if not block:  # of a file with a byte order mark and nothing else
+        return block
     found = np.frombuffer(block, np.uint8)
     begins = np.append(0, np.flatnonzero(found[:-1] == _LINE_END) + 1)
     if (found[begins] > _BLANKS[-1]).all():

@@ -15,7 +15,7 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".snappy", ".deflate")
 
 def never_empty(url: str, format: str) -> bool:  # noqa: A002 - the name in the job file
     """Return whether a whole file of this name and format has at least one byte."""
-    return format == "parquet" or unquote(url).endswith(_COMPRESSED)
+    return format == "parquet" or unquote(url).lower().endswith(_COMPRESSED)
 
 
 def check_not_empty(url: str, length: int, format: str) -> None:  # noqa: A002 - the name in the job file

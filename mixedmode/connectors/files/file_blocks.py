@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-__all__ = ["COMPRESSED", "UNREADABLE", "FilePart", "blocks_of_lines", "is_utf8", "not_utf8", "parts_of"]
+__all__ = ["FilePart", "blocks_of_lines", "is_compressed", "is_left_to_spark", "is_utf8", "not_utf8", "parts_of"]
 
 _BLOCK_BYTES = 512 * 1024  # larger blocks leave the caches of a core, and take longer
 _PART_BYTES = 64 * 1024 * 1024  # the work of one task
 _MARK = b"\xef\xbb\xbf"  # the byte order mark, which Spark removes at the beginning of a file
-COMPRESSED = (".gz", ".bz2", ".zst")
-#: names of files that Spark decompresses in a form that Arrow does not read
-UNREADABLE = (".lz4", ".snappy", ".deflate", ".zip", ".tar", ".tgz")
+#: by extension, in lower case: Arrow's name of a compression that both read
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+#: extensions of files that Spark decompresses in a form that Arrow does not read
+_OF_SPARK = (".lz4", ".snappy", ".deflate", ".zip", ".tar", ".tgz")
 _LINE_END = b"\n"[0]
 
 
@@ -26,9 +27,19 @@ class FilePart:
     end: int | None
 
 
+def is_compressed(path: str) -> bool:
+    """Return whether a file is compressed in a form that Arrow reads, by its extension, as Spark does."""
+    return _compression(path) is not None
+
+
+def is_left_to_spark(path: str) -> bool:
+    """Return whether a file is compressed in a form that only Spark reads."""
+    return path.lower().endswith(_OF_SPARK)
+
+
 def parts_of(path: str, length: int) -> Iterator[FilePart]:
     """Yield the parts of a file of `length` bytes."""
-    if path.endswith((*COMPRESSED, *UNREADABLE)):
+    if is_compressed(path) or is_left_to_spark(path):
         yield FilePart(path, 0, None)
         return
     for begin in range(0, length, _PART_BYTES):
@@ -39,7 +50,7 @@ def not_utf8(parts: Sequence[FilePart]) -> Iterator[str]:
     """Yield the path of each part that has bytes that are no UTF-8. A part that cannot be read is left to Spark."""
     for part in parts:
         try:
-            is_text = part.path.endswith(UNREADABLE) or all(map(is_utf8, blocks_of_lines(part)))
+            is_text = is_left_to_spark(part.path) or all(map(is_utf8, blocks_of_lines(part)))
         except (OSError, EOFError, pa.ArrowException):
             is_text = True
         if not is_text:
@@ -60,13 +71,17 @@ def is_utf8(block: bytes) -> bool:
 def blocks_of_lines(part: FilePart, block_bytes: int = _BLOCK_BYTES) -> Iterator[bytes]:
     """Yield the lines of a part in blocks of whole lines, of about `block_bytes`."""
     if part.end is None:
-        with pa.input_stream(part.path, compression="detect") as stream:
+        with pa.input_stream(part.path, compression=_compression(part.path)) as stream:
             yield from _whole_lines(stream, None, block_bytes, is_first=True)
         return
     with open(part.path, "rb", buffering=0) as file:  # noqa: PTH123 - a text
         begin, end = _line_start(file, part.begin), _line_start(file, part.end)
         file.seek(begin)
         yield from _whole_lines(file, end - begin, block_bytes, is_first=begin == 0)
+
+
+def _compression(path: str) -> str | None:
+    return next((name for extension, name in _COMPRESSIONS.items() if path.lower().endswith(extension)), None)
 
 
 def _whole_lines(

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.connectors.files.file_blocks import UNREADABLE, FilePart, blocks_of_lines, is_utf8
+from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines, is_left_to_spark, is_utf8
 
 __all__ = ["doubtful", "ends_of_closed_lines", "is_plain"]
 
@@ -43,7 +43,7 @@ def doubtful(parts: Sequence[FilePart]) -> Iterator[str]:
     """Yield the path of each part that has a doubtful line, or that cannot be read."""
     for part in parts:
         try:
-            is_doubtful = part.path.endswith(UNREADABLE) or not all(map(is_plain, blocks_of_lines(part)))
+            is_doubtful = is_left_to_spark(part.path) or not all(map(is_plain, blocks_of_lines(part)))
         except (OSError, EOFError, pa.ArrowException):  # the second look says what is wrong with the file
             is_doubtful = True
         if is_doubtful:

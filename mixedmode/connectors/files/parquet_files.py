@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.config.drift import WRONG_TYPE, Drift
-from mixedmode.connectors.files.file_blocks import COMPRESSED
+from mixedmode.connectors.files.file_blocks import is_compressed
 from mixedmode.connectors.files.local_inputs import matched
 from mixedmode.connectors.files.old_calendar import check_calendar
 from mixedmode.connectors.files.row_groups import spans_of
@@ -62,7 +62,7 @@ def assign_slices(files: Sequence[tuple[str, int]], tasks: int, *, effort: int =
     slices = [
         (max(1, length) / parts, FileSlice(path, part, parts, length / parts))  # an empty file counts, too
         for path, length in files
-        for parts in (1 if path.endswith(COMPRESSED) else max(1, -(-length * effort // SLICE_BYTES)),)
+        for parts in (1 if is_compressed(path) else max(1, -(-length * effort // SLICE_BYTES)),)
         for part in range(parts)
     ]
     # row groups do not divide evenly, and first parts have more of them: so all tasks get equally many first parts
