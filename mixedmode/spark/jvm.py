@@ -33,6 +33,7 @@ from mixedmode.spark.class_archive import (
     used_archive,
     without_archive,
 )
+from mixedmode.spark.file_names import utf8_locale
 from mixedmode.spark.warm_daemon import DAEMON, WarmDaemon
 from mixedmode.system_errors import system_error
 
@@ -134,7 +135,8 @@ def _gateway(settings: Mapping[str, str], output: IO[bytes]) -> Any:
     for key, value in settings.items():
         configuration.set(key, value)
     launch: Any = launch_gateway
-    return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
+    with utf8_locale():
+        return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
 
 
 def _printed(output: IO[bytes]) -> str:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from mixedmode.config import JobSpec
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, LOSSY_SETTINGS, setting_problem
 from mixedmode.errors import InvalidJobError
+from mixedmode.spark.file_names import check_file_names
 from mixedmode.spark.jvm import did_not_start, ended_message, has_ended, hush_accumulators, open_files_max, start_jvm
 from mixedmode.spark.log_files import write_without_processes
 from mixedmode.spark.settings import LOG_FILE, set_python, settings_of
@@ -80,6 +81,7 @@ def check_session(session: SparkSession, asked: Mapping[str, str]) -> None:
 
     asked: the settings of the job's `spark` section, which may allow Spark to skip missing files.
     """
+    check_file_names(session)
     for setting in LOSSY_SETTINGS:
         if setting == ALLOWED_IN_JOB and asked.get(setting, "").lower() == "true":
             continue

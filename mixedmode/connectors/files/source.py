@@ -47,6 +47,7 @@ from mixedmode.connectors.files.local_inputs import (
     spark_path,
     visible_files,
 )
+from mixedmode.connectors.files.odd_entries import check_entries, check_regular
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.versions import newest_version
@@ -78,6 +79,8 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._base = _base_path(source)
         self.schema = columns_of(session, source, self._path, where=where)
         self._depth = _depth_read_once(source)
+        if "://" not in source.path:
+            check_entries(source.path, where=where, is_recursive=_looks_into_folders(source))
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
         self._batch_files: Sequence[str] = ()
@@ -148,6 +151,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
     @override
     def check_files(self, files: Mapping[str, int]) -> None:
         for url in self.files_read(files):
+            check_regular(url, files[url])
             check_not_empty(url, files[url], self._source.format)
         self._check_lines(list(files))
 
