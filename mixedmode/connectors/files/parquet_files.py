@@ -220,6 +220,48 @@ def _renamed(batch: pa.RecordBatch, columns: Sequence[ReadColumn], instants: set
     return pa.record_batch(arrays, names=[column.name for column in columns])
 
 
+def wrong_type(path: str, fields: Sequence[pa.Field]) -> str | None:
+    """Return the error's text if a file has one of these columns with a type that changes its values; None if not.
+
+    Also of elements, keys, values and fields of nested columns. A file that Arrow cannot open is left to Spark.
+    """
+    try:
+        with _opened(path) as file:
+            stored = {one.name.lower(): one.type for one in file.schema_arrow}
+    except (pa.ArrowException, OSError):
+        return None
+    for wanted in fields:
+        found = stored.get(wanted.name.lower())
+        if found is not None and not _keeps_values(found, wanted.type):
+            return _wrong_type(path, wanted.name, found, wanted.type)
+    return None
+
+
+def _wrong_type(path: str, column: str, stored: pa.DataType, wanted: pa.DataType) -> str:
+    return f"{WRONG_TYPE} file={path}, column={column}, type_in_file={stored}, type_in_schema={wanted}"
+
+
+def _keeps_values(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return whether no value changes that Spark's reader takes for one of the wanted type.
+
+    A list for a number, and the like, is refused by Spark itself.
+    """
+    stored = _plain(pa.array([], stored)).type
+    if pa.types.is_nested(stored) or pa.types.is_nested(wanted):
+        return all(_keeps_values(*pair) for pair in _parts_of_both(stored, wanted))
+    return bool(stored == wanted or _widens(stored, wanted))
+
+
+def _parts_of_both(stored: pa.DataType, wanted: pa.DataType) -> Iterator[tuple[pa.DataType, pa.DataType]]:
+    if pa.types.is_map(stored) and pa.types.is_map(wanted):
+        yield from ((stored.key_type, wanted.key_type), (stored.item_type, wanted.item_type))
+    elif pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        types = {one.name.lower(): one.type for one in wanted}
+        yield from ((one.type, types[one.name.lower()]) for one in stored if one.name.lower() in types)
+    elif all(pa.types.is_list(one) or pa.types.is_large_list(one) for one in (stored, wanted)):
+        yield stored.value_type, wanted.value_type
+
+
 def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
     array = _plain(array)
     if array.type == column.data_type:
@@ -227,11 +269,7 @@ def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
     if not _widens(array.type, column.data_type):
         if column.drift.wrong_type == "nulls":
             return pa.nulls(len(array), column.data_type)
-        msg = (
-            f"{WRONG_TYPE} file={path}, column={column.source}, type_in_file={array.type}, "
-            f"type_in_schema={column.data_type}"
-        )
-        raise InvalidJobError(msg)
+        raise InvalidJobError(_wrong_type(path, column.source, array.type, column.data_type))
     if pa.types.is_timestamp(array.type):  # a timestamp without a zone is read as UTC, as Spark does
         return array.cast(pa.timestamp("us", array.type.tz)).view(column.data_type)
     if pa.types.is_binary(array.type) and pa.types.is_string(column.data_type):

@@ -50,6 +50,7 @@ from mixedmode.connectors.files.local_inputs import (
 from mixedmode.connectors.files.odd_entries import check_entries, check_regular
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.source_spec import FileSourceSpec
+from mixedmode.connectors.files.stored_types import check_stored_types
 from mixedmode.connectors.files.versions import newest_version
 from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
 from mixedmode.errors import InvalidJobError
@@ -153,7 +154,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         for url in self.files_read(files):
             check_regular(url, files[url])
             check_not_empty(url, files[url], self._source.format)
-        self._check_lines(list(files))
+        self._check_contents(list(files))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """Return rows of a batch, after a check of its files."""
@@ -161,7 +162,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         bytes_needed = [url for url in self.files_read(urls) if never_empty(url, self._source.format)]
         for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
             check_not_empty(url, length, self._source.format)
-        self._check_lines(urls)
+        self._check_contents(urls)
         self._batch_files = urls
         return rows
 
@@ -175,11 +176,14 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         named = {url: path for url, path in path_of.items() if not is_hidden(path.rpartition("/")[2])}
         return [url for url, path in named.items() if self._depth is None or path.count("/") <= self._depth]
 
-    def _check_lines(self, urls: Sequence[str]) -> None:
-        """Raise InvalidJobError if Spark's reader would ignore a part of a line of these files, or change it."""
+    def _check_contents(self, urls: Sequence[str]) -> None:
+        """Raise InvalidJobError if Spark's reader would ignore a part of these files, or change a value."""
         url_of = {_local_path(url): url for url in self.files_read(urls)}
         if is_utf8_csv(self._source) and not self.is_parsed_by_tasks:
             check_utf8(self._session, list(url_of))
+        if self._source.format == "parquet" and self._drift is None and not self.is_parsed_by_tasks:
+            local = [path for path, url in url_of.items() if url.startswith("file:")]
+            check_stored_types(self._session, local, self.schema)
         if self._drift is not None or not is_scanned(self._source) or self.is_parsed_by_tasks:
             return
         for path in doubtful_files(self._session, list(url_of)):
