@@ -49,6 +49,7 @@ from mixedmode.connectors.files.local_inputs import (
 )
 from mixedmode.connectors.files.odd_entries import check_entries, check_regular
 from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.source_checks import check_options, check_path
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.stored_types import check_stored_types
 from mixedmode.connectors.files.versions import newest_version
@@ -70,9 +71,9 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
 
     def __init__(self, session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
         """Open the source. Raises InvalidJobError, beginning with `where`, if its columns cannot be determined."""
-        _check_path(source, where=where)
+        check_path(source, where=where)
         self._where = where
-        _check_options(source, where=where)
+        check_options(source, where=where)
         check_drift(session, source, where=where)
         self._session = session
         self._source = source
@@ -340,31 +341,6 @@ def _limit(admission: Admission) -> dict[str, str]:
     return {} if admission.max_bytes is None else {"maxBytesPerTrigger": str(admission.max_bytes)}
 
 
-def _check_path(source: FileSourceSpec, *, where: str) -> None:
-    """Raise InvalidJobError for a path that can never match a file."""
-    if "://" in source.path:
-        return
-    cut = local_input(source.path)
-    if not os.path.exists(cut.literal):  # noqa: PTH110 - a text, not a path, is told
-        what = "folder before the pattern" if cut.has_pattern else "file or directory"
-        msg = f"{where}: there is no such {what}. Create it, or correct the path. path={cut.literal}"
-        raise InvalidJobError(msg)
-    name = os.path.basename(cut.literal)  # noqa: PTH119 - as above
-    is_file = os.path.isfile(cut.literal)  # noqa: PTH113 - as above
-    if is_file and not cut.has_pattern and is_hidden(name):
-        msg = (
-            f"{where}: Spark passes over files whose names begin with _ or a dot, so nothing would be read. Rename the "
-            f"file. path={source.path}"
-        )
-        raise InvalidJobError(msg)
-    if ":" in cut.literal and (cut.has_pattern or is_file or has_magic(cut.literal)):
-        msg = (
-            f"{where}: Hadoop cannot read a path with a colon in it that is also a pattern or a single file, or that "
-            f"has one of []{{}}*?\\ in it. Rename the folder, or name the folder alone. path={source.path}"
-        )
-        raise InvalidJobError(msg)
-
-
 def _base_path(source: FileSourceSpec) -> dict[str, str]:
     """Return the option that names the folder above the partitions, if Spark would take the folder for a pattern."""
     is_folder = "://" not in source.path and os.path.isdir(source.path)  # noqa: PTH112 - a text is given on
@@ -385,23 +361,3 @@ def _depth_read_once(source: FileSourceSpec) -> int | None:
     if is_file or not (has_magic(local_input(source.path).literal) or has_magic_names(source.path)):
         return None
     return files_depth(source.path)
-
-
-def _check_options(source: FileSourceSpec, *, where: str) -> None:
-    """Raise InvalidJobError for an option that the mode decides, or that deletes files which may be read again."""
-    cleaning = [option for option in source.options if option.lower() in {"cleansource", "sourcearchivedir"}]
-    if cleaning:
-        msg = (
-            f"{where}: with this option, Spark deletes or moves a file soon after it was read, and the job may have to "
-            "read the file again, when it goes back to an older checkpoint. Remove the option, and delete files that "
-            f"are older than the oldest retained checkpoint and savepoint yourself. option={cleaning[0]}"
-        )
-        raise InvalidJobError(msg)
-    # the mode decides the size of an epoch: a limit of Spark would cut a mixed backlog into several epochs
-    limits = [option for option in source.options if option.lower() in {"maxfilespertrigger", "maxbytespertrigger"}]
-    if limits:
-        msg = (
-            f"{where}: this option of Spark's is set by the job's mode. Use max-files-per-epoch or max-bytes-per-epoch "
-            f"of the source, which hold where a backlog takes the streaming path. option={limits[0]}"
-        )
-        raise InvalidJobError(msg)
