@@ -31,7 +31,7 @@ from mixedmode.operators.process.failures import (
 from mixedmode.operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.reference import AnyFunction
-from mixedmode.operators.process.rows import RowCollector, RowMismatchError
+from mixedmode.operators.process.rows import RowCollector, RowMismatchError, as_frame
 from mixedmode.operators.process.timers import TimerQueue
 from mixedmode.operators.process.turns import Turns
 from mixedmode.operators.tables import column_of
@@ -224,7 +224,7 @@ class Calls:
             self._seal()
         rows = feed.take(count)
         call = Call("process_rows", self._context.current_key)
-        self._call(self._method, rows.to_pandas() if self._rows_as == "pandas" else rows, self._add, call)
+        self._call(self._method, as_frame(rows) if self._rows_as == "pandas" else rows, self._add, call)
 
     # --- timers -------------------------------------------------------------------------------------------------------
 

@@ -10,18 +10,21 @@ value = version u8 (1: no expiry; 2: expiry in ms i64, big-endian) | map value a
 
 Invariants (tests/operators/process/test_maps.py):
   I1  a MapState behaves like a dict, whichever of its entries are stored, read or new
-  I2  entries are iterated in key order, so the order does not depend on when an entry was stored
+  I2  entries are iterated in key order, NaN last, so the order does not depend on when an entry was stored
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
+from contextlib import suppress
 from typing import Any, Self, TypeVar
 
 import msgspec
 from typing_extensions import override
 
 from mixedmode.errors import CorruptStateError
+from mixedmode.operators.process.codec import UNSTORABLE
 from mixedmode.operators.process.descriptions import describe, is_immutable
 from mixedmode.operators.process.key_state import KeyState
+from mixedmode.operators.process.map_keys import encoder, in_order, one_form
 from mixedmode.operators.process.scalars import scalar_of
 from mixedmode.operators.process.states import UNSET, State
 from mixedmode.operators.process.ttl import Ttl
@@ -34,6 +37,7 @@ MAP_STATE_ID = 3
 _PLAIN, EXPIRING = b"\x01", b"\x02"
 EXPIRY_BYTES = 8
 _MISSING: Any = object()
+_OF_ONE_FORM = (int, str, bytes, bool)  # types whose equal values have equal bytes
 
 
 class MapState(State, MutableMapping[K, V]):
@@ -51,6 +55,7 @@ class MapState(State, MutableMapping[K, V]):
         self._key_scalar, self._value_scalar = scalar_of(key_type), scalar_of(value_type)
         self._changes_in_place = not is_immutable(value_type)
         self._encode = msgspec.msgpack.Encoder().encode
+        self._has_forms = key_type not in _OF_ONE_FORM
         self._decode_key = msgspec.msgpack.Decoder(key_type).decode
         self._decode_value = msgspec.msgpack.Decoder(value_type).decode
         self._backend: KeyedStateBackend | None = None
@@ -102,7 +107,7 @@ class MapState(State, MutableMapping[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         self._read_all()
-        return iter(sorted(self._current()))  # type: ignore[type-var]
+        return iter(sorted(self._current(), key=in_order))
 
     def __len__(self) -> int:
         self._read_all()
@@ -164,7 +169,12 @@ class MapState(State, MutableMapping[K, V]):
 
     def _checked_key(self, key: Any) -> Any:
         self._key.check_turn()
-        return key if self._key_scalar is None else self._key_scalar.convert(key)
+        if self._key_scalar is not None:
+            key = self._key_scalar.convert(key)
+            return one_form(key) if self._has_forms else key
+        with suppress(*UNSTORABLE):  # it is told at the end of the turn
+            return one_form(self._decode_key(encoder(key)))
+        return key
 
     def _find(self, key: K) -> Any:
         """Return the current value, decoded, or _MISSING."""
@@ -269,14 +279,15 @@ class MapState(State, MutableMapping[K, V]):
             self._stored[by_stored_key[stored_key]] = value
 
     def _stored_key(self, key: K) -> bytes:
-        packed = self._encode(key)
+        packed = encoder(key)
         if self._key_scalar is None:
             self._decode_key(packed)  # raises if a part of the key has another type
         return self._prefix + packed
 
     def _map_key(self, packed: bytes) -> Any:
         try:
-            return self._decode_key(packed)
+            key = self._decode_key(packed)
+            return one_form(key) if self._has_forms else key
         except msgspec.MsgspecError as error:
             raise CorruptStateError(_damaged(self.name, str(error))) from error
 

@@ -12,6 +12,7 @@ from types import GeneratorType
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.operators.process.context import Record
 from mixedmode.operators.process.values import UNFIT, array_of
@@ -181,6 +182,24 @@ def _as_table(frame: Any) -> pa.Table:
         raise RowMismatchError(msg) from error
 
 
+def _cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
+    """Return a column in a type. Raise pa.ArrowException if a value does not fit; Arrow makes large floats infinite."""
+    cast = column.cast(data_type)
+    if pa.types.is_floating(data_type) and pa.types.is_floating(column.type):
+        infinities = [pc.sum(pc.is_inf(one)).as_py() for one in (column, cast)]
+        if infinities[0] != infinities[1]:
+            msg = "a number is too large"
+            raise pa.ArrowInvalid(msg)
+    return cast
+
+
+def as_frame(rows: pa.Table) -> Any:
+    """Return rows as a pandas frame whose columns have Arrow's types: exact, whatever NULLs are among the values."""
+    import pandas as pd  # noqa: PLC0415 - only for functions that ask for it
+
+    return rows.to_pandas(types_mapper=pd.ArrowDtype)
+
+
 def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if sorted(table.column_names) != sorted(schema.names):
         msg = f"the table has the columns {', '.join(table.column_names)}; the output has {', '.join(schema.names)}"
@@ -192,7 +211,7 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
             msg = f"the field `{field.name}` is declared not null, and the table has a NULL there"
             raise RowMismatchError(msg)
         try:
-            columns.append(column.cast(field.type))
+            columns.append(_cast(column, field.type))
         except pa.ArrowException as error:
             msg = f"the field `{field.name}` is declared {field.type}, and {column.type} does not fit: {error}"
             raise RowMismatchError(msg) from error

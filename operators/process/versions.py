@@ -22,6 +22,7 @@ from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.process.chunks import python_keys
 from mixedmode.operators.process.context import Record
+from mixedmode.operators.process.map_keys import one_form
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows, joined_with_lengths, keys_of, parts_of
 from mixedmode.time import EpochTime, shifted_us
@@ -92,6 +93,7 @@ class Versions:
         self._bounds = list[int]()  #: the times at which other rows come into force, ascending
         self._views = dict[int, VersionsInForce]()  #: {number of bounds that have passed: the rows in force}
         self._is_loaded = False
+        self._has_floats = any(pa.types.is_floating(field.type) for field in given.key_schema.fields)  # NaN is one key
 
     def kept(self) -> Bools:
         """Return (versions,) True for the versions that a later epoch can ask for."""
@@ -119,6 +121,8 @@ class Versions:
 
     def in_force(self, key: Any, time_us: int) -> Record | None:
         """Return the row of a key in force at a time; None if there is none."""
+        if self._has_floats:
+            key = one_form(key)
         times = self._times.get(key)
         number = 0 if times is None else bisect_right(times, time_us)
         if times is None or not number:
@@ -142,6 +146,8 @@ class Versions:
         columns = decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), given.fields)
         records = map(MappingProxyType, python_records(columns, [field.name for field in given.fields]))
         keys = python_keys(keys_of(self._packed), given.key_schema)
+        if self._has_floats:
+            keys = list(map(one_form, keys))
         times = self._times_us.tolist()
         for key, time_us, record, ends in zip(keys, times, records, self._deletes().tolist(), strict=True):
             self._times.setdefault(key, []).append(time_us)

@@ -334,7 +334,7 @@ def test_a_row_that_a_constraint_refuses_is_named(place: Place, epoch: int) -> N
 def test_a_key_that_is_null_is_refused_as_it_would_be_there_twice(place: Place) -> None:
     place.sql("CREATE TABLE totals (k text UNIQUE, n bigint)")
     sink = prepared(place)
-    with pytest.raises(InvalidJobError, match=r"a key column is NULL.*column=k, row=\{k: None, n: 2"):
+    with pytest.raises(InvalidJobError, match=r"a key column of an output is NULL.*column=k, row=\{k: None, n: 2"):
         sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1), (None, 2)))])
 
 

@@ -1,5 +1,7 @@
 """The vectorised twin: all records of a key at once, as Arrow or as pandas."""
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -89,10 +91,55 @@ class Wrong(KeyedBatchProcessFunction):
         return self.given
 
 
+class Echo(KeyedBatchProcessFunction):
+    """Emits the frame that it is given."""
+
+    rows_as = "pandas"
+
+    def process_rows(self, rows: pd.DataFrame, context: Context) -> pd.DataFrame:
+        return rows[["v"]].assign(k=context.current_key, text=[str(value) for value in rows["v"]])
+
+
+INT, NAN = 2**53 + 1, float("nan")
+
+
+@pytest.mark.parametrize(
+    ("values", "data_type"),
+    [
+        ([INT, None, 2**63 - 1], pa.int64()),
+        ([True, None, False], pa.bool_()),
+        ([0.5, None, float("inf")], pa.float64()),
+        ([[INT, None], None, []], pa.list_(pa.int64())),
+        ([{"a": INT}, None, {"a": None}], pa.struct([pa.field("a", pa.int64())])),
+        ([[("x", None), ("y", INT)], None, []], pa.map_(pa.string(), pa.int64())),
+        ([Decimal("1.50"), None, Decimal("-0.01")], pa.decimal128(10, 2)),
+        ([datetime(1, 1, 1, tzinfo=UTC), None, datetime(9999, 1, 1, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+        ([date(1, 1, 1), None, date(9999, 12, 31)], pa.date32()),
+        ([b"", None, b"\0"], pa.binary()),
+    ],
+)
+def test_a_frame_has_the_exact_values_whatever_shares_its_epoch(values: list[Any], data_type: pa.DataType) -> None:
+    output = {"k": pa.string(), "v": data_type, "text": pa.string()}
+    found = []
+    for epochs in ([values], [[value] for value in values]):
+        run = Epochs(operator_of(Echo, output, value_type=data_type))
+        found.append([row for epoch in epochs for row in run.run([("k", 0, value) for value in epoch]).rows])
+    assert [row["v"] for row in found[0]] == values
+    assert found[0] == found[1], "also the text of a value"
+
+
+def test_nan_and_null_stay_apart_in_a_frame() -> None:
+    output = {"k": pa.string(), "v": pa.float64(), "text": pa.string()}
+    run = Epochs(operator_of(Echo, output, value_type=pa.float64()))
+    rows = run.run([("k", 0, NAN), ("k", 1, None)]).rows
+    assert [repr(row["v"]) for row in rows] == ["nan", "None"]
+
+
 MISMATCHES = [
     (pa.table({"k": ["a"]}), "the table has the columns k; the output has k, total"),
     (pa.table({"k": ["a"], "total": ["x"]}), "the field `total` is declared int64, and string does not fit"),
     (pd.DataFrame({"k": ["a"], "total": [0.5]}), "the field `total` is declared int64, and double does not fit"),
+    (pa.table({"k": ["a"], "total": pa.array([2**63], pa.uint64())}), "uint64 does not fit"),
     (pd.DataFrame({"k": ["a", 5], "total": [1, 2]}), "the frame cannot be made a table"),
     ([{"k": "a", "total": "x"}], "the field `total` is declared int64, and the value does not fit"),
     (5, "a method must give a row, rows, or nothing, and it gave a int: 5"),

@@ -1,5 +1,6 @@
 """Broadcast inputs, epoch by epoch: which rows are in force, what may be asked for, and what the state keeps."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,6 +100,45 @@ def test_a_rule_ends_with_the_next_one_with_a_deletion_and_by_its_age() -> None:
     harness.feed([record(t) for t in (0, 3, 4, 7, 8, 12, 13)])
     harness.end()
     assert seen(harness) == ["A1", "A1 B7", "A2 B7", "A2 B7", "B7", "B7", ""]
+
+
+class Marks(KeyedProcessFunction):
+    """The rules in force by a number, and the one of NaN."""
+
+    def process_element(self, record: Any, context: Any) -> Iterator[dict[str, Any]]:
+        rules = context.broadcast["rules"].as_of(context.timestamp)
+        assert (rules.get(math.nan) is not None) == any(map(math.isnan, rules))
+        yield {"k": record["k"], "seen": " ".join(f"{mark}:{rule['above']}" for mark, rule in sorted(rules.items()))}
+
+
+@pytest.mark.parametrize("epochs", [1, 6])
+def test_every_nan_is_one_key_in_one_epoch_and_over_several(epochs: int) -> None:
+    mark, above, gone = pa.field("mark", pa.float64()), RULE[1], RULE[2]
+    given = BroadcastInput("rules", (mark, above, gone), (0,), deleted=2)
+    operator = ProcessOperator(
+        "process-1",
+        LocalFunction(Marks),
+        KeySchema((pa.field("k", pa.string()),)),
+        RECORD,
+        (pa.field("k", pa.string()), pa.field("seen", pa.string())),
+        broadcasts=Broadcasts((given,), 1, (RECORD, ())),
+    )
+    schema = "k string, back bigint, mark double, above bigint, gone boolean, t timestamp, _side tinyint"
+    arguments = ["k", "back", "mark", "above", "gone"]
+    harness = OperatorHarness(operator, key_by="k", schema=schema, arguments=arguments, event_time="t")
+
+    def of(mark: float, above: int, t: int, *, gone: bool = False) -> dict[str, Any]:
+        return {"mark": mark, "above": above, "gone": gone, "t": t, "_side": 1}
+
+    rows = [
+        *(of(math.nan, 1, 0), of(-math.nan, 2, 2), record(3), of(0.0, 3, 4), of(-0.0, 4, 5)),
+        *(record(6), of(math.nan, 5, 7, gone=True), record(8)),
+    ]
+    for number in range(epochs):
+        part = rows[number * len(rows) // epochs : (number + 1) * len(rows) // epochs]
+        harness.feed(part, watermark=part[-1]["t"])
+    harness.end()
+    assert seen(harness) == ["nan:2", "0.0:4 nan:2", "0.0:4"]
 
 
 def test_of_two_rules_of_one_time_the_greatest_by_tie_break_counts() -> None:

@@ -1,8 +1,10 @@
 """Map state: a dict per key whose entries are stored one by one, and read as few as are asked for."""
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 from unittest.mock import patch
 
@@ -31,6 +33,8 @@ class Maps(KeyedProcessFunction):
     counts = MapState(str, int)
     visits = MapState(int, Visit)
     pairs = MapState(tuple[str, int], str)
+    prices = MapState(Decimal, int)
+    marks = MapState(float, int)
     short = MapState(str, int, ttl=Ttl("10ms"))
     used = MapState(str, int, ttl=Ttl("10ms", refresh="read-and-write"))
     other = ValueState(int, default=0)
@@ -101,6 +105,44 @@ def test_a_map_state_answers_as_a_dict_does(plan: list[list[tuple[str, str, int]
     with patch.object(turns, "PREFETCHED_ENTRIES_MAX", prefetched):
         steps = [lambda maps, actions=actions: [act(maps.counts, each) for each in actions] for actions in plan]
         assert run(*steps) == json.loads(json.dumps(expected))
+
+
+SPELLINGS: dict[str, list[Any]] = {
+    "prices": [Decimal(text) for text in ("1.5", "1.50", "1.500", "100", "1E+2", "0", "-0.0", "NaN", "-NaN")],
+    "marks": [0.0, -0.0, 1.0, math.nan, float("nan"), -math.nan],
+}
+
+
+@settings(max_examples=60)
+@given(
+    name=st.sampled_from(list(SPELLINGS)),
+    plan=st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=4),
+    prefetched=st.sampled_from([0, 2, 256]),
+)
+def test_a_key_is_one_entry_whatever_its_spelling_and_the_cut_into_epochs(
+    name: str, plan: list[list[int]], prefetched: int
+) -> None:
+    twin: dict[Any, int] = {}
+
+    def count(numbers: list[int]) -> Callable[[Maps], Any]:
+        def step(maps: Maps) -> Any:
+            entries = getattr(maps, name)
+            for number in numbers:
+                key = SPELLINGS[name][number]
+                entries[key] = entries.get(key, 0) + 1
+            return [len(entries), sorted(entries.values())]
+
+        return step
+
+    expected = []
+    for numbers in plan:
+        for number in numbers:
+            key: Any = SPELLINGS[name][number]
+            key = "NaN" if key != key else key  # noqa: PLR0124
+            twin[key] = twin.get(key, 0) + 1
+        expected.append([len(twin), sorted(twin.values())])
+    with patch.object(turns, "PREFETCHED_ENTRIES_MAX", prefetched):
+        assert run(*map(count, plan)) == expected
 
 
 def test_entries_are_iterated_in_the_order_of_their_keys() -> None:
