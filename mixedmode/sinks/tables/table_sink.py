@@ -310,12 +310,13 @@ class TableSink(StagedSink):
             column = rows.column(name)
             if column.null_count:
                 row = rows.slice(pc.index(column.is_valid(), False).as_py(), 1)
-                raise InvalidJobError(
+                msg = (
                     "a key column of an output is NULL, and NULL equals no other key in SQL, so the row could not be "
                     "found again. Nothing of its epoch is in the table. Leave such rows out before the output, or "
                     "replace the NULL (`coalesce`); then start the job anew, or from a savepoint before this epoch. "
                     f"column={name}, row={_shown(row)}, epoch={epoch}, table={self._database.place}"
                 )
+                raise InvalidJobError(msg)
 
     def _refused(self, error: RefusedError, epoch: Epoch, row: pa.Table | None = None) -> InvalidJobError:
         place = self._database.place
