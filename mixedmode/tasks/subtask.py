@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
-from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
+from mixedmode.checkpoint.types import Epoch, ExecutionStrategy, Generation
 from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
@@ -63,7 +63,7 @@ class SubtaskTask:
     stage: KeyedStage
     epoch: Epoch
     generation: Generation
-    path: PathTaken
+    strategy: ExecutionStrategy
     timing: Timing
     parallelism: int
     max_parallelism: int
@@ -158,7 +158,7 @@ class _SubtaskRun:
         self._reach("sort")
         operator = self._task.stage.operator
         with self._profile.stage("open state"):
-            backend = self._state.open(self._task.path)
+            backend = self._state.open(self._task.strategy)
         progress = self._task.seen.merged(self._progress)
         time = self._task.timing.epoch_time(progress, delay_us=self._task.stage.delay_us)
         context = SubtaskContext(
