@@ -206,8 +206,8 @@ class _SubtaskRun:
         rows = rows_emitted(output, self._task.stage).num_rows
         if rows:
             msg = (
-                "a step says that it gives nothing before the end of its input, and gave rows before it, so the steps "
-                "after it would never see them. Give them in a timer that fires at the end, or remove "
+                "a step says that it emits nothing before the end of its input, and emitted rows before it, so the "
+                "steps downstream would never see them. Emit them in a timer that fires at the end, or remove "
                 f"output_only_after_end_of_stream. step={self._task.stage.operator_id}, rows={rows}"
             )
             raise InvalidJobError(msg)

@@ -112,7 +112,7 @@ class TaskState:
         )
         self._begun: dict[int, _NamedUpload] = {}  #: of the runs that are being written, by state id
         self._written: list[_Run] = []
-        self._merged: list[tuple[tuple[str, ...], _Run | None]] = []  #: names of older runs, and what takes their place
+        self._merged: list[tuple[tuple[str, ...], _Run | None]] = []  #: names of older runs, and what replaces them
         self.merged: tuple[Replacement, ...] = ()  # of older runs; after `store`
         self.migration_seconds = 0.0  # spent in writing new runs, and in waiting until they are stored
         self.merge_seconds = 0.0  # spent in merging older ones
