@@ -22,7 +22,15 @@ from mixedmode.checkpoint.gc import collect_orphans, drop_checkpoint
 from mixedmode.checkpoint.log import CheckpointLog, Committed
 from mixedmode.checkpoint.runs import Replacement, put_in_place, state_bytes
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Manifest, OperatorState, PathTaken, RunFile, SourceProgress, StagedFile
+from mixedmode.checkpoint.types import (
+    Epoch,
+    ExecutionStrategy,
+    Manifest,
+    OperatorState,
+    RunFile,
+    SourceProgress,
+    StagedFile,
+)
 from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.keys import KeyGroupRange, group_range
 from mixedmode.state import KeyedStateBackend, StateDescriptor
@@ -101,7 +109,7 @@ class SimulatedJob:
         self.log.store.delete([paths.manifest_path(self.manifests.pop().epoch)])
         self.start()
 
-    def run_epoch(self, work: Work, *, parallelism: int, path: PathTaken = "streaming") -> EpochCost:
+    def run_epoch(self, work: Work, *, parallelism: int, strategy: ExecutionStrategy = "streaming") -> EpochCost:
         """One epoch from its subtasks to the retention of checkpoints."""
         started = time.perf_counter()
         epoch = Epoch(self.manifests[-1].epoch + 1 if self.manifests else 0)
@@ -110,11 +118,11 @@ class SimulatedJob:
         merge_seconds = 0.0
         with _temporary_files_in(self.folder / "local"):
             for subtask in range(parallelism):
-                state = self._run_subtask(epoch, subtask, parallelism, work, path, new)
+                state = self._run_subtask(epoch, subtask, parallelism, work, strategy, new)
                 merged += state.merged
                 merge_seconds += state.merge_seconds
         runs = (*put_in_place(self.runs, merged), *new)
-        manifest = self._manifest(epoch, parallelism, path, runs)
+        manifest = self._manifest(epoch, parallelism, strategy, runs)
         permit = self.log.ask_permit(epoch, own=self._generation)
         assert isinstance(permit, CommitPermit), permit
         outcome = self.log.commit(manifest, permit)
@@ -149,7 +157,13 @@ class SimulatedJob:
             self._run_subtask(epoch, subtask, parallelism, work, "streaming", None)
 
     def _run_subtask(
-        self, epoch: Epoch, subtask: int, parallelism: int, work: Work, path: PathTaken, new: list[RunFile] | None
+        self,
+        epoch: Epoch,
+        subtask: int,
+        parallelism: int,
+        work: Work,
+        strategy: ExecutionStrategy,
+        new: list[RunFile] | None,
     ) -> TaskState:
         groups = group_range(subtask, parallelism=parallelism, max_parallelism=self.max_parallelism)
         unique = f"t{self._generation}e{epoch}s{subtask}"
@@ -161,13 +175,15 @@ class SimulatedJob:
             uploads = stack.enter_context(Uploads())
             state = TaskState(place, self._states, attempt, MEMORY, folder, uploads)
             stack.callback(state.close)
-            work(state.open(path), groups)
+            work(state.open(strategy), groups)
             if new is not None:
                 state.end()
                 new += state.store()
         return state
 
-    def _manifest(self, epoch: Epoch, parallelism: int, path: PathTaken, runs: Sequence[RunFile]) -> Manifest:
+    def _manifest(
+        self, epoch: Epoch, parallelism: int, strategy: ExecutionStrategy, runs: Sequence[RunFile]
+    ) -> Manifest:
         outputs = [
             StagedFile(
                 paths.staged_path(epoch, subtask, paths.attempt(self._generation, "0" * 16), "parquet"),
@@ -184,8 +200,8 @@ class SimulatedJob:
             generation=self._generation,
             previous=Epoch(epoch - 1) if epoch else None,
             created_ms=1_700_000_000_000 + epoch,
-            is_backlog=path == "sorted",
-            path=path,
+            is_backlog=strategy == "sorted",
+            strategy=strategy,
             parallelism=parallelism,
             max_parallelism=self.max_parallelism,
             sources={"events": SourceProgress(10_000_000 + epoch, 1_700_000_000_000_000, 1_700_000_000_000_000)},

@@ -48,7 +48,7 @@ def test_keys_that_come_and_go(work: Callable[[], Path], scale: Scale, report: R
 
 
 def _life(job: SimulatedJob, backlog: Work, live: Work, epochs: int, say: Say) -> list[Stretch]:
-    job.run_epoch(backlog, parallelism=PARALLELISM, path="sorted")
+    job.run_epoch(backlog, parallelism=PARALLELISM, strategy="sorted")
     stretches = run_stretches(job, live, epochs=epochs, stretch=epochs // STRETCHES, parallelism=PARALLELISM)
     for line in as_table(stretches).splitlines():
         say(line)

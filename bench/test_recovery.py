@@ -30,7 +30,7 @@ def test_recovery(
 ) -> None:
     keys = Keys(scale.live_keys, max_parallelism=MAX_PARALLELISM)
     job = SimulatedJob(work(), max_parallelism=MAX_PARALLELISM)
-    job.run_epoch(writes_of(keys), parallelism=PARALLELISM, path="sorted")
+    job.run_epoch(writes_of(keys), parallelism=PARALLELISM, strategy="sorted")
     delta = updates_of(keys, scale.small_epoch / len(keys))
     per_key = []
     for _ in range(LIVE_EPOCHS):

@@ -50,7 +50,7 @@ def _manifest() -> Manifest:
         previous=Epoch(epoch - 1),
         created_ms=1_700_000_000_000,
         is_backlog=False,
-        path="streaming",
+        strategy="streaming",
         parallelism=SUBTASKS,
         max_parallelism=128,
         sources={"events": SourceProgress(10_000_000, 1_700_000_000_000_000, 1_700_000_000_000_000)},

@@ -21,9 +21,9 @@ from mixedmode.checkpoint.types import (
     SOURCES_ENTRY,
     CheckedCheckpoint,
     Epoch,
+    ExecutionStrategy,
     Generation,
     JobIdentity,
-    PathTaken,
 )
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "CommitPermit",
     "Damaged",
     "EpochDecision",
-    "EpochPath",
+    "EpochPolicy",
     "Fenced",
     "ForeignOutput",
     "Fresh",
@@ -51,7 +51,7 @@ __all__ = [
     "UseNewest",
     "decide_commit",
     "decide_epoch",
-    "decide_epoch_path",
+    "decide_epoch_policy",
     "decide_lost_epochs",
     "decide_recovery",
     "decide_start",
@@ -168,11 +168,11 @@ class Fenced:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochPath:
-    """The processing of an epoch: whether it is backlog, its execution mode (`path`), and the sources in backlog."""
+class EpochPolicy:
+    """The processing of an epoch: whether it is backlog, its execution strategy, and the sources in backlog."""
 
     is_backlog: bool
-    path: PathTaken
+    strategy: ExecutionStrategy
     sources: frozenset[str] = frozenset()
 
 
@@ -277,15 +277,15 @@ def decide_commit(epoch: Epoch, *, own: Generation, newest: Generation) -> Commi
     return Fenced(own, newest, _FENCED.format(epoch=epoch, own=own, newest=newest))
 
 
-def decide_epoch_path(
+def decide_epoch_policy(
     mode: Mode,
     *,
     is_initial_backlog: bool,
     sources: Mapping[str, SourceFacts],
     now_ms: int,
     lag_threshold_ms: int | None,
-) -> EpochPath:
-    """Decide whether an epoch is backlog, and its execution mode. All backlog-specific behaviour depends on the result.
+) -> EpochPolicy:
+    """Decide whether an epoch is backlog, and its execution strategy. All behaviour specific to backlog depends on it.
 
     An epoch is live only if no source is in backlog. is_initial_backlog: no epoch has been committed.
     lag_threshold_ms: None turns off the detection of backlog by lag.
@@ -294,11 +294,11 @@ def decide_epoch_path(
     time lags by 70 s. So the epoch is backlog.
     """
     if mode == "batch" or (mode == "mixed" and is_initial_backlog):
-        return EpochPath(is_backlog=True, path="sorted", sources=frozenset(sources))
+        return EpochPolicy(is_backlog=True, strategy="sorted", sources=frozenset(sources))
     found = frozenset(name for name, facts in sources.items() if _is_in_backlog(facts, now_ms, lag_threshold_ms))
     if found:
-        return EpochPath(is_backlog=True, path="sorted", sources=found)
-    return EpochPath(is_backlog=False, path="streaming")
+        return EpochPolicy(is_backlog=True, strategy="sorted", sources=found)
+    return EpochPolicy(is_backlog=False, strategy="streaming")
 
 
 def _is_in_backlog(facts: SourceFacts, now_ms: int, lag_threshold_ms: int | None) -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "CheckedCheckpoint",
     "Damage",
     "Epoch",
+    "ExecutionStrategy",
     "Generation",
     "GoingBack",
     "JobIdentity",
@@ -27,7 +28,6 @@ __all__ = [
     "ListState",
     "Manifest",
     "OperatorState",
-    "PathTaken",
     "Redistribution",
     "RunFile",
     "SourceLog",
@@ -40,7 +40,7 @@ Epoch = NewType("Epoch", int)
 #: Counter of the job's starts; 1 is the first. The highest one that exists is the only one that may commit.
 Generation = NewType("Generation", int)
 
-PathTaken = Literal["sorted", "streaming"]
+ExecutionStrategy = Literal["sorted", "streaming"]
 #: how the lists of a step's subtasks are redistributed when their number changes; None: the number must not change
 Redistribution = Literal["split", "union"] | None
 
@@ -211,7 +211,7 @@ class Manifest:
     previous: Epoch | None
     created_ms: int
     is_backlog: bool
-    path: PathTaken
+    strategy: ExecutionStrategy
     parallelism: int
     max_parallelism: int
     sources: Mapping[str, SourceProgress]

@@ -169,7 +169,7 @@ def explain(
     dot: Annotated[bool, typer.Option("--dot", help="Only draw the graph, in the DOT language of Graphviz.")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Only draw the graph, as a Mermaid flowchart.")] = False,
 ) -> None:
-    """Show the plan: watermarks, stages, windows or function, state, paths, outputs, what is committed when."""
+    """Show the plan: watermarks, stages, windows or function, state, strategies, outputs, what is committed when."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
         from mixedmode.driver.early import begin_spark

@@ -129,7 +129,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
     for heading in (
         "epoch",
         "backlog",
-        "path",
+        "strategy",
         "subtasks",
         "records",
         "rows out",
@@ -148,7 +148,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
         table.add_row(
             str(manifest.epoch),
             _backlog(manifest),
-            manifest.path,
+            manifest.strategy,
             str(manifest.parallelism),
             f"{manifest.records_in:,}",
             f"{manifest.rows_out:,}",

@@ -152,7 +152,7 @@ class Display:
 
     def _epoch_started(self, event: EpochStarted) -> None:
         kind = "backlog" if event.is_backlog else "live"
-        self._status(f"epoch {event.epoch} ({kind}, {event.path} path)", is_quiet=not event.is_backlog)
+        self._status(f"epoch {event.epoch} ({kind}, {event.strategy} strategy)", is_quiet=not event.is_backlog)
 
     def _epoch_committed(self, event: EpochCommitted) -> None:
         self.totals[event.is_backlog].add(event)
@@ -334,8 +334,8 @@ def _epoch_line(event: EpochCommitted) -> str:
     notes = "".join(f"  {name} {count:,}" for name, count in notable.items() if count)
     return (
         f"[bold]{kind}[/]  {_clock(event.created_ms)}  epoch {event.epoch:<5} {event.records:>12,} records  "
-        f"{event.records_per_second:>11,.0f}/s  {event.rows_out:>10,} rows out  {event.seconds:6.2f} s  {event.path}"
-        f"{event_time}{state}{notes}"
+        f"{event.records_per_second:>11,.0f}/s  {event.rows_out:>10,} rows out  {event.seconds:6.2f} s  "
+        f"{event.strategy}{event_time}{state}{notes}"
     )
 
 

@@ -168,7 +168,7 @@ class PipelineBacklogSpec(Section):
 
     watermark_lag_threshold_ms: PositiveDurationMs | None = Field(
         default=None,
-        description="an epoch whose watermark lags more than this takes the sorted path; not given: none does",
+        description="an epoch whose watermark lags more than this uses the sorted strategy; not given: none does",
     )
 
 

@@ -87,7 +87,7 @@ class SourceSpec(InOrder):
 
     @property
     def limits_per_epoch(self) -> Mapping[str, int]:
-        """The limits of one epoch where a backlog takes the streaming path, as fields of `sources.Admission`."""
+        """The limits of one epoch where a backlog uses the streaming strategy, as fields of `sources.Admission`."""
         return {}
 
     @property

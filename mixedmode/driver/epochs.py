@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.decide import (
-    EpochPath,
+    EpochPolicy,
     Gap,
     Mode,
     Republish,
@@ -28,7 +28,7 @@ from mixedmode.checkpoint.decide import (
     SkipPublished,
     SourceFacts,
     decide_epoch,
-    decide_epoch_path,
+    decide_epoch_policy,
 )
 from mixedmode.checkpoint.gc import discard_attempts
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
@@ -55,8 +55,8 @@ from mixedmode.spark.jvm import has_ended
 from mixedmode.tasks.timing import Timing, source_progress, timing_at
 from mixedmode.time import MIN_TIME_US
 
-#: returns the settings of an epoch, once its path is decided
-SettingsOf = Callable[[Epoch, EpochPath], StageSettings]
+#: returns the settings of an epoch, once its policy is decided
+SettingsOf = Callable[[Epoch, EpochPolicy], StageSettings]
 
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
@@ -103,7 +103,7 @@ class EpochInput:
     session: SparkSession
     frame: DataFrame | None
     task: EpochTask
-    path: EpochPath
+    policy: EpochPolicy
     offsets: str
     source_logs: tuple[SourceLog, ...] = ()
     files: FilesOf = ()
@@ -128,7 +128,7 @@ class EpochRunner:
     def run(self, frame: DataFrame, epoch: Epoch, settings: SettingsOf, *, is_catching_up: bool) -> None:
         """Process one micro-batch from Spark. Raise the errors of ARCHITECTURE.md, section 10.
 
-        settings: returns the settings of the epoch, once its path is decided.
+        settings: returns the settings of the epoch, once its policy is decided.
         """
         offsets = self._offsets(epoch)
         latest = self.latest
@@ -140,12 +140,12 @@ class EpochRunner:
         )
         match decision:
             case RunEpoch():
-                path = self._path(offsets, is_catching_up=is_catching_up)
-                timing = self._timing(path)
+                policy = self._policy(offsets, is_catching_up=is_catching_up)
+                timing = self._timing(policy)
                 logs, read, files = self._new_input(offsets)
                 plan = self._context.plan
-                task = EpochTask.after(latest, plan, settings(epoch, path), epoch, path.path, timing, read)
-                self._run_tolerantly(EpochInput(frame.sparkSession, frame, task, path, offsets, logs, files))
+                task = EpochTask.after(latest, plan, settings(epoch, policy), epoch, policy.strategy, timing, read)
+                self._run_tolerantly(EpochInput(frame.sparkSession, frame, task, policy, offsets, logs, files))
             case Republish():
                 assert latest is not None
                 publish_committed(self._context.sinks, latest)
@@ -173,10 +173,10 @@ class EpochRunner:
         """Run the last epoch of a job whose input has ended: it has no input, and all timers and windows fire."""
         latest = self.latest
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
-        path = EpochPath(is_backlog=False, path="streaming")
-        timing, plan = self._timing(path).at_the_end(), self._context.plan
-        task = EpochTask.after(latest, plan, settings(epoch, path), epoch, path.path, timing)
-        self._run_tolerantly(EpochInput(session, None, task, path, offsets=""))
+        policy = EpochPolicy(is_backlog=False, strategy="streaming")
+        timing, plan = self._timing(policy).at_the_end(), self._context.plan
+        task = EpochTask.after(latest, plan, settings(epoch, policy), epoch, policy.strategy, timing)
+        self._run_tolerantly(EpochInput(session, None, task, policy, offsets=""))
 
     def _run_tolerantly(self, given: EpochInput) -> None:
         """Run an epoch. Repeat it after a failure outside mixedmode, unless more failed in a row than tolerated."""
@@ -205,7 +205,7 @@ class EpochRunner:
         result: EpochResult | None = None
         profile = Profile(context.clock.seconds)
         if not (is_repeat and self._is_committed(given.task.epoch)):
-            context.observer(EpochStarted(given.task.epoch, given.path.is_backlog, given.path.path))
+            context.observer(EpochStarted(given.task.epoch, given.policy.is_backlog, given.policy.strategy))
             with profile.stage("driver: tasks"):
                 context.spark_folder.check_read_once()
                 # which range an epoch has must be stored before its commit, not before its tasks
@@ -247,7 +247,7 @@ class EpochRunner:
     def _run_stages(self, given: EpochInput) -> EpochResult:
         context = self._context
         # a backlog has no time limit: its only checkpoint is the one at its end
-        limit_ms = None if given.path.is_backlog else context.spec.execution.checkpointing.timeout_ms
+        limit_ms = None if given.policy.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.task.epoch}"
         try:
             with context.records.located(), deadline(given.session, limit_ms, tag=tag):
@@ -262,7 +262,7 @@ class EpochRunner:
         task, folder, dead = given.task, self._context.spark_folder, self._context.dead_letters
         return dead.stage(task.epoch, task.settings, folder, given.files, before=before, now=given.offsets)
 
-    def _timing(self, path: EpochPath) -> Timing:
+    def _timing(self, policy: EpochPolicy) -> Timing:
         spec = self._context.spec
         return timing_at(
             self._context.plan.strategies,
@@ -270,8 +270,8 @@ class EpochRunner:
             self._context.clock.now_ms(),
             started_ms=self._started_ms,
             partitioned=self._context.plan.partitions,
-            backlog=path.sources,
-            fires_all=path.is_backlog and spec.execution.backlog.end_of_key_watermark == "max",
+            backlog=policy.sources,
+            fires_all=policy.is_backlog and spec.execution.backlog.end_of_key_watermark == "max",
         )
 
     def _discard(self, epoch: Epoch) -> None:
@@ -285,8 +285,8 @@ class EpochRunner:
         num_retained = context.spec.execution.checkpointing.num_retained
         drop_old_checkpoints(context.log, self._retained, num_retained=num_retained, now_ms=context.clock.now_ms())
 
-    def _path(self, offsets: str, *, is_catching_up: bool) -> EpochPath:
-        """Return whether the epoch is backlog, and its path. Only input present at a fresh start is initial backlog."""
+    def _policy(self, offsets: str, *, is_catching_up: bool) -> EpochPolicy:
+        """Return the policy of the epoch. Only input that is present at a fresh start is initial backlog."""
         latest = self.latest
         says = self._context.backlogs.of_epoch("" if latest is None else latest.offsets, offsets)
         known = {} if latest is None else latest.sources
@@ -294,7 +294,7 @@ class EpochRunner:
             name: SourceFacts(known[name].watermark_us if name in known else None, name in says)
             for name in self._context.plan.sources_read
         }
-        return decide_epoch_path(
+        return decide_epoch_policy(
             self._context.mode,
             is_initial_backlog=is_catching_up and latest is None,
             sources=sources,
@@ -339,8 +339,8 @@ class EpochRunner:
             generation=context.generation,
             previous=None if self.latest is None else self.latest.epoch,
             created_ms=context.clock.now_ms(),
-            is_backlog=given.path.is_backlog,
-            path=given.task.path,
+            is_backlog=given.policy.is_backlog,
+            strategy=given.task.strategy,
             parallelism=settings.parallelism,
             max_parallelism=settings.max_parallelism,
             sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
@@ -353,7 +353,7 @@ class EpochRunner:
             offsets=given.offsets,
             operators=result.operators,
             list_states=result.list_states,
-            backlog_sources=tuple(sorted(given.path.sources)),
+            backlog_sources=tuple(sorted(given.policy.sources)),
             source_logs=given.source_logs,
             outputs=result.outputs,
             output_names=tuple(context.sinks.by_name),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self
 
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, JoinFigures, Manifest, PathTaken
+from mixedmode.checkpoint.types import CheckedCheckpoint, Epoch, ExecutionStrategy, JoinFigures, Manifest
 from mixedmode.executor.protocol import EpochResult
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
@@ -51,7 +51,7 @@ class EpochStarted:
 
     epoch: Epoch
     is_backlog: bool
-    path: PathTaken
+    strategy: ExecutionStrategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class EpochCommitted:
 
     epoch: Epoch
     is_backlog: bool
-    path: PathTaken
+    strategy: ExecutionStrategy
     records: int
     rows_out: int
     pairs: int
@@ -132,7 +132,7 @@ class EpochCommitted:
         return cls(
             epoch=manifest.epoch,
             is_backlog=manifest.is_backlog,
-            path=manifest.path,
+            strategy=manifest.strategy,
             records=manifest.records_in,
             rows_out=manifest.rows_out,
             pairs=manifest.pairs,

@@ -55,10 +55,10 @@ class LogLines:
                 self._log(logging.INFO, _PHASES[phase])
             case Notice(text):
                 self._log(logging.WARNING, text)
-            case EpochStarted(epoch, is_backlog, path):
+            case EpochStarted(epoch, is_backlog, strategy):
                 level = logging.INFO if is_backlog else logging.DEBUG
                 self._progress_seconds = 0.0
-                self._log(level, "epoch started", epoch=epoch, kind=_kind(is_backlog), path=path)
+                self._log(level, "epoch started", epoch=epoch, kind=_kind(is_backlog), strategy=strategy)
             case EpochProgress():
                 if event.phase != "done" and event.seconds - self._progress_seconds >= PROGRESS_SECONDS:
                     self._progress_seconds = event.seconds
@@ -121,7 +121,7 @@ def _figures(event: EpochCommitted) -> dict[str, Any]:
     return {
         "epoch": event.epoch,
         "kind": _kind(event.is_backlog),
-        "path": event.path,
+        "strategy": event.strategy,
         "seconds": round(event.seconds, 3),
         "records": event.records,
         "records_per_second": round(event.records_per_second),

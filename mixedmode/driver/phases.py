@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from mixedmode.checkpoint.decide import EpochPath
+from mixedmode.checkpoint.decide import EpochPolicy
 from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import ModePolicy, SourceSpec
@@ -146,11 +146,11 @@ class Phases:
                     return float(progress.durationMs["triggerExecution"]) / 1000
         return None
 
-    def _settings_of(self, epoch: Epoch, path: EpochPath) -> StageSettings:
+    def _settings_of(self, epoch: Epoch, policy: EpochPolicy) -> StageSettings:
         """Return the settings of an epoch, and tell the observer how they differ from the previous epoch."""
         before = self._runner.latest
-        settings = self._settings(is_backlog=path.is_backlog)
-        self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=path.is_backlog)
+        settings = self._settings(is_backlog=policy.is_backlog)
+        self._rescaling.tell(epoch, self._context.plan, settings, before, is_backlog=policy.is_backlog)
         return settings
 
     def _settings(self, *, is_backlog: bool) -> StageSettings:

@@ -159,7 +159,7 @@ class _Run:
             settings = self._inputs.settings(sinks.tasks, None, _NO_GENERATION, is_backlog=True)
             observer, clock = self._observer, self._options.clock
             started = clock.seconds()
-            observer(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+            observer(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
             now_ms = clock.now_ms()
             timing = timing_at(
                 self._plan.strategies,
@@ -179,7 +179,7 @@ class _Run:
                 EpochCommitted(
                     epoch=Epoch(0),
                     is_backlog=True,
-                    path="sorted",
+                    strategy="sorted",
                     records=result.progress.records,
                     rows_out=result.rows_out,
                     pairs=0,

@@ -86,7 +86,7 @@ class EpochTraces:
         span.set_attributes(
             {
                 "mixedmode.kind": "backlog" if event.is_backlog else "live",
-                "mixedmode.path": event.path,
+                "mixedmode.strategy": event.strategy,
                 "mixedmode.records": event.records,
                 "mixedmode.rows_out": event.rows_out,
                 "mixedmode.state_bytes": event.state_bytes,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest, PathTaken
+from mixedmode.checkpoint.types import Epoch, ExecutionStrategy, Generation, Manifest
 from mixedmode.config import JobSpec, SinkSpec
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.executor.local import LocalExecutor, LocalInput
@@ -71,10 +71,10 @@ class LocalRun:
         remove_replicas(self._checkpoints)
 
     def _run(self, tables: LocalInput | None, timing: Timing, *, is_batch: bool = False) -> None:
-        path: PathTaken = "sorted" if timing.is_backlog else "streaming"
+        strategy: ExecutionStrategy = "sorted" if timing.is_backlog else "streaming"
         epoch = Epoch(0 if self._latest is None else self._latest.epoch + 1)
         settings = self._settings(timing, is_batch=is_batch)
-        task = EpochTask.after(self._latest, self._plan, settings, epoch, path, timing)
+        task = EpochTask.after(self._latest, self._plan, settings, epoch, strategy, timing)
         result = self._executor.run_epoch(task, tables)
         for file in result.outputs:
             rows = pq.read_table(self._places[file.sink] / file.staged_path)
@@ -124,7 +124,7 @@ class LocalRun:
             created_ms=self.clock_ms,
             is_backlog=timing.is_backlog,
             backlog_sources=tuple(sorted(timing.backlog)),
-            path=task.path,
+            strategy=task.strategy,
             parallelism=task.settings.parallelism,
             max_parallelism=task.settings.max_parallelism,
             sources=source_progress(self._plan.progress_names, timing, result.progress, self._latest),

@@ -11,12 +11,12 @@ from typing import Protocol, Self, TypeVar
 
 from mixedmode.checkpoint.types import (
     Epoch,
+    ExecutionStrategy,
     Generation,
     JoinFigures,
     ListState,
     Manifest,
     OperatorState,
-    PathTaken,
     RunFile,
     StagedFile,
 )
@@ -63,10 +63,10 @@ class StageSettings:
 
 @dataclass(frozen=True, slots=True)
 class EpochTask:
-    """One epoch to run: the plan, its settings, number, path and timing, and the state after the previous epoch.
+    """One epoch to run: the plan, its settings, number, strategy and timing, and the state after the previous epoch.
 
-    `path`: 'sorted' if a source is in backlog. `with_full_snapshot`: steps that emit their whole stored table, because
-    a downstream step or output is new.
+    `strategy`: 'sorted' if a source is in backlog. `with_full_snapshot`: steps that emit their whole stored table,
+    because a downstream step or output is new.
     `lists`: of map stages. `files`: {source: URIs of its input files}; None if unknown.
     `seen`: the progress of the sources, once it is measured; the driver knows none. `notes`: where tasks note how far
     they are. `blocks_folder`: where map tasks store large blocks for the subtasks; None: Spark moves all of them.
@@ -75,7 +75,7 @@ class EpochTask:
     plan: JobPlan
     settings: StageSettings
     epoch: Epoch
-    path: PathTaken
+    strategy: ExecutionStrategy
     timing: Timing
     state: Sequence[OperatorState] = ()
     with_full_snapshot: frozenset[str] = frozenset()
@@ -92,7 +92,7 @@ class EpochTask:
         plan: JobPlan,
         settings: StageSettings,
         epoch: Epoch,
-        path: PathTaken,
+        strategy: ExecutionStrategy,
         timing: Timing,
         files: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Self:
@@ -103,7 +103,7 @@ class EpochTask:
             plan=plan,
             settings=settings,
             epoch=epoch,
-            path=path,
+            strategy=strategy,
             timing=timing,
             state=state,
             with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in state], outputs),
@@ -115,9 +115,9 @@ class EpochTask:
         """Return the timing of a stage, whose watermark only the sources upstream move."""
         return self.timing.of(stage.operator_id, stage.reads.upstream, by_clock=stage.by_clock)
 
-    def path_of(self, stage: KeyedStage) -> PathTaken:
-        """Return the path of a stage: sorted if a source upstream is in backlog."""
-        return self.path if stage.reads.upstream & self.timing.backlog else "streaming"
+    def strategy_of(self, stage: KeyedStage) -> ExecutionStrategy:
+        """Return the execution strategy of a stage: sorted if a source upstream is in backlog."""
+        return self.strategy if stage.reads.upstream & self.timing.backlog else "streaming"
 
     def description(self, action: str) -> str:
         """Return the description of a Spark job of this epoch, such as "orders, epoch 12, backlog: aggregate-1"."""

@@ -24,7 +24,7 @@ from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, BLOCK_FIELD
 from mixedmode.tasks.map_task import MapTask
 from mixedmode.tasks.measuring import MeasureTask
-from mixedmode.tasks.memory import path_for, share_memory, slice_bytes
+from mixedmode.tasks.memory import share_memory, slice_bytes, strategy_for
 from mixedmode.tasks.partners import Partners
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport
@@ -115,7 +115,7 @@ def subtasks(
     they are blocks; those of the only reader if its map side can run in the same tasks.
     """
     attributes, settings, state = stage.operator.attributes, task.settings, None
-    is_inner, path = task.plan.is_inner(stage.operator_id), path_for(attributes, task.path_of(stage))
+    is_inner, strategy = task.plan.is_inner(stage.operator_id), strategy_for(attributes, task.strategy_of(stage))
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
     fold = inner_fold(task, stage.operator_id) if in_blocks else None
@@ -128,11 +128,11 @@ def subtasks(
         stage=_in_this_epoch(task, stage),
         epoch=task.epoch,
         generation=settings.generation,
-        path=path,
+        strategy=strategy,
         timing=task.timing_of(stage),
         parallelism=settings.parallelism_of(stage.operator_id),
         max_parallelism=settings.max_parallelism,
-        memory=share_memory(settings.sort_memory_bytes, attributes, path),
+        memory=share_memory(settings.sort_memory_bytes, attributes, strategy),
         state=state,
         sinks={name: sink for name, sink in settings.sinks.items() if name in names},
         results=results,

@@ -68,7 +68,7 @@ class Job(AllRows, JobOperations):
         of the backlog; `max` fires every window and timer in the backlog.
     backlog_emit: `final` emits one row per key or window of the backlog; `all` emits every running value, too.
     autoscaler: lets a live job choose its parallelism; see AutoscalerArguments.
-    watermark_lag_threshold: a live epoch whose watermark lags more than this takes the sorted path.
+    watermark_lag_threshold: a live epoch whose watermark lags more than this uses the sorted strategy.
     sort_memory: memory of a task, beside its interpreter.
     functions: {name for SQL: function of Python, or its name as `package.module:function`}; see docs/functions.md.
     spark: configuration of Spark, with or without the leading `spark.`.

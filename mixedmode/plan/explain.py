@@ -137,7 +137,7 @@ def _exchange(spec: JobSpec, stage: KeyedStage, policy: ModePolicy, of_job: int)
 
 
 def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[str]:
-    """Yield the lines on the output, the state and the path of the operator."""
+    """Yield the lines on the output, the state and the execution strategy of the operator."""
     computed = [field for field in stage.operator.output_fields if field not in stage.key_fields]
     if not stage.operator.output_key:  # a function declares all of its columns itself
         computed = list(stage.operator.output_fields)
@@ -145,7 +145,7 @@ def _result(stage: KeyedStage, spec: JobSpec, policy: ModePolicy) -> Iterator[st
     yield f"  state       {state_text(stage)}"
     if not stage.operator.states:
         return
-    yield from _paths(policy)
+    yield from _execution_strategies(policy)
     if goes_by_time(stage):
         yield f"  fires       {_firing(spec, policy)}"
 
@@ -160,15 +160,15 @@ def _firing(spec: JobSpec, policy: ModePolicy) -> str:
     return "in the backlog up to its greatest watermark; the rest live, as the watermark moves"
 
 
-def _paths(policy: ModePolicy) -> Iterator[str]:
+def _execution_strategies(policy: ModePolicy) -> Iterator[str]:
     if policy.mode == "batch":
-        yield "  batch       sorted path, single-key backend, state dropped at the end"
+        yield "  batch       sorted strategy, single-key backend, state dropped at the end"
         return
     if policy.mode == "mixed":
-        yield "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs"
+        yield "  backlog     sorted strategy, single-key backend; (key, state) pairs move to RocksDB as sorted runs"
     else:
-        yield "  backlog     streaming path, RocksDB state"
-    yield "  live        streaming path, RocksDB state"
+        yield "  backlog     streaming strategy, RocksDB state"
+    yield "  live        streaming strategy, RocksDB state"
 
 
 def _key_groups(parallelism: int, max_parallelism: int) -> str:

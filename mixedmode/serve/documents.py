@@ -78,7 +78,7 @@ def manifest_document(manifest: Manifest) -> Document:
     return {
         "epoch": manifest.epoch,
         "kind": kind_of(is_backlog=manifest.is_backlog),
-        "path": manifest.path,
+        "strategy": manifest.strategy,
         "committed_ms": manifest.created_ms,
         "seconds": None,
         "records": manifest.records_in,
@@ -151,7 +151,7 @@ def epoch_document(event: EpochCommitted) -> Document:
     return stored | {
         "epoch": event.epoch,
         "kind": kind_of(is_backlog=event.is_backlog),
-        "path": event.path,
+        "strategy": event.strategy,
         "committed_ms": event.created_ms,
         "seconds": round(event.seconds, 3),
         "records": event.records,
@@ -188,8 +188,8 @@ def event_document(event: Event) -> tuple[str, Document]:  # noqa: C901, PLR0912
             return "phase", {"phase": phase}
         case Notice(text):
             return "notice", {"text": text}
-        case EpochStarted(epoch, is_backlog, path):
-            return "epoch-started", {"epoch": epoch, "kind": kind_of(is_backlog=is_backlog), "path": path}
+        case EpochStarted(epoch, is_backlog, strategy):
+            return "epoch-started", {"epoch": epoch, "kind": kind_of(is_backlog=is_backlog), "strategy": strategy}
         case EpochProgress():
             document = asdict(event)
             return "progress", {"kind": kind_of(is_backlog=document.pop("is_backlog")), **document}

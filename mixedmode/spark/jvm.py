@@ -126,7 +126,7 @@ def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
                 gateway = _gateway(without, output)
             except PySparkRuntimeError as again:
                 raise did_not_start(settings, _printed(output) or str(again), files_max=open_files_max()) from again
-    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # takes the place of PySpark's own start
+    SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # replaces PySpark's own start
     _archive_later(settings, gateway)
 
 

@@ -22,7 +22,7 @@ from mixedmode.tasks.blocks import blocks_of, cell_of
 ATTEMPT_FIELD = pa.field("_attempt", pa.int64())
 BLOCK_FIELD = pa.field("_block", pa.binary())
 #: the text by which the driver recognizes this error
-COMPUTED_TWICE = "rows that one step of the epoch gave to the next were computed twice"
+COMPUTED_TWICE = "rows that one step of the epoch emitted for the next were computed twice"
 
 
 def subtask_number(partition: int, parallelism: int) -> int:

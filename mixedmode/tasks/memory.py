@@ -1,9 +1,9 @@
 """Divides the managed memory of a task: at the map side, and between a subtask's sorter and its state cache. Pure.
 
 A stage runs alone in its task, so it has all the memory of the task; the operator's attributes decide on its use. At
-the map side, a slice of the input takes one part, and folding the slice takes the rest. On the sorted path, nearly all
-memory is for the sorter, because hardly any key has stored state to read. On the streaming path, and for an operator
-that does not support sorted input, half of the memory is for the cache of state that is read.
+the map side, a slice of the input takes one part, and folding the slice takes the rest. With the sorted strategy,
+nearly all memory is for the sorter, because hardly any key has stored state to read. With the streaming strategy, and
+for an operator that does not support sorted input, half of the memory is for the cache of state that is read.
 
 Source: the managed memory of FLIP-327; the attributes of FLIP-331.
 Invariants (tests/tasks/test_memory.py):
@@ -15,7 +15,7 @@ Invariants (tests/tasks/test_memory.py):
 import math
 from dataclasses import dataclass
 
-from mixedmode.checkpoint.types import PathTaken
+from mixedmode.checkpoint.types import ExecutionStrategy
 from mixedmode.operators.interface import OperatorAttributes
 
 _CACHE_PART_SORTED = 8  # one eighth of the memory: if state precedes the backlog, a few of its blocks are read
@@ -34,8 +34,8 @@ class MemoryShares:
 
     `records_bytes`: of records that are folded at once. The rows that are collected for sorting leave room for that.
 
-    `columns_bytes`: the largest run that is also written as columns. It equals `cache_bytes` of the streaming path on
-    every path, because the live epochs after a backlog read the columns.
+    `columns_bytes`: the largest run that is also written as columns. It equals `cache_bytes` of the streaming strategy
+    with every strategy, because the live epochs after a backlog read the columns.
     """
 
     sort_bytes: int
@@ -62,14 +62,14 @@ def decide_pieces(distinct_part: float) -> int:
     return max(1, math.ceil(SLICE_PIECES_MAX * distinct_part))
 
 
-def path_for(attributes: OperatorAttributes, path: PathTaken) -> PathTaken:
-    """Return the path of a stage in an epoch of `path`: 'streaming' if its operator does not support sorted input."""
-    return path if attributes.internal_sorter_supported else "streaming"
+def strategy_for(attributes: OperatorAttributes, strategy: ExecutionStrategy) -> ExecutionStrategy:
+    """Return the strategy of a stage in an epoch of `strategy`: streaming unless its operator supports sorted input."""
+    return strategy if attributes.internal_sorter_supported else "streaming"
 
 
-def share_memory(managed_bytes: int, attributes: OperatorAttributes, path: PathTaken) -> MemoryShares:
+def share_memory(managed_bytes: int, attributes: OperatorAttributes, strategy: ExecutionStrategy) -> MemoryShares:
     """Return the shares of one stage. The sorter and the cache each have at least 1 byte."""
-    is_sorted = path_for(attributes, path) == "sorted"
+    is_sorted = strategy_for(attributes, strategy) == "sorted"
     cache_bytes = max(1, managed_bytes // (_CACHE_PART_SORTED if is_sorted else _CACHE_PART_STREAMING))
     sort_bytes = max(1, managed_bytes - cache_bytes)
     key_bytes = max(1, managed_bytes // _KEY_PART)

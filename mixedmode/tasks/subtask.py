@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
-from mixedmode.checkpoint.types import Epoch, Generation, PathTaken
+from mixedmode.checkpoint.types import Epoch, ExecutionStrategy, Generation
 from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.crash_points import CrashPoint, TaskPlace, reach_in_task
 from mixedmode.errors import InvalidJobError
@@ -63,7 +63,7 @@ class SubtaskTask:
     stage: KeyedStage
     epoch: Epoch
     generation: Generation
-    path: PathTaken
+    strategy: ExecutionStrategy
     timing: Timing
     parallelism: int
     max_parallelism: int
@@ -158,7 +158,7 @@ class _SubtaskRun:
         self._reach("sort")
         operator = self._task.stage.operator
         with self._profile.stage("open state"):
-            backend = self._state.open(self._task.path)
+            backend = self._state.open(self._task.strategy)
         progress = self._task.seen.merged(self._progress)
         time = self._task.timing.epoch_time(progress, delay_us=self._task.stage.delay_us)
         context = SubtaskContext(
@@ -206,8 +206,8 @@ class _SubtaskRun:
         rows = rows_emitted(output, self._task.stage).num_rows
         if rows:
             msg = (
-                "a step says that it gives nothing before the end of its input, and gave rows before it, so the steps "
-                "after it would never see them. Give them in a timer that fires at the end, or remove "
+                "a step says that it emits nothing before the end of its input, and emitted rows before it, so the "
+                "steps downstream would never see them. Emit them in a timer that fires at the end, or remove "
                 f"output_only_after_end_of_stream. step={self._task.stage.operator_id}, rows={rows}"
             )
             raise InvalidJobError(msg)

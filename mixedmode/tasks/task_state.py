@@ -21,7 +21,7 @@ from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.runs import Replacement, SeenRun, runs_seen
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, OperatorState, PathTaken, RunFile
+from mixedmode.checkpoint.types import Epoch, ExecutionStrategy, Generation, OperatorState, RunFile
 from mixedmode.checkpoint.uploads import Upload, Uploads
 from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
@@ -112,7 +112,7 @@ class TaskState:
         )
         self._begun: dict[int, _NamedUpload] = {}  #: of the runs that are being written, by state id
         self._written: list[_Run] = []
-        self._merged: list[tuple[tuple[str, ...], _Run | None]] = []  #: names of older runs, and what takes their place
+        self._merged: list[tuple[tuple[str, ...], _Run | None]] = []  #: names of older runs, and what replaces them
         self.merged: tuple[Replacement, ...] = ()  # of older runs; after `store`
         self.migration_seconds = 0.0  # spent in writing new runs, and in waiting until they are stored
         self.merge_seconds = 0.0  # spent in merging older ones
@@ -121,12 +121,12 @@ class TaskState:
         """Close the replica, and discard runs that were not stored."""
         self._stack.close()
 
-    def open(self, path: PathTaken) -> KeyedStateBackend:
-        """Return the single-key backend if the path is sorted and no state precedes it, else RocksDB."""
+    def open(self, strategy: ExecutionStrategy) -> KeyedStateBackend:
+        """Return the single-key backend if the strategy is sorted and no state precedes it, else RocksDB."""
         task = self._task
         if task is None or not self._states:
             return SingleKeyBackend(None)
-        if path == "sorted" and not task.runs:
+        if strategy == "sorted" and not task.runs:
             return SingleKeyBackend(self._runs)
         groups = self._attempt.groups
         seen = runs_seen(task.runs, groups)

@@ -188,7 +188,7 @@ class GroupCalls:
 
     def _failure(self, error: Exception, values: str) -> InvalidJobError:
         if isinstance(error, RowMismatchError):
-            what, at = f"what the co-group function gave does not match the step's output: {error}", ""
+            what, at = f"what the co-group function emitted does not match the step's output: {error}", ""
         else:
             what = f"the co-group function raised {shown_error(error)}"
             at = f", at={line_of(error, self._file)}"

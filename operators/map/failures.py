@@ -19,7 +19,7 @@ def map_error(
     if record is not None:
         values["record"] = short_json(record)
     if isinstance(error, RowMismatchError):
-        what = f"what the map function gave does not match the step's output: {error}"
+        what = f"what the map function emitted does not match the step's output: {error}"
     elif isinstance(error, ItemMismatchError):
         what = f"the list of the map function cannot be stored: {error}"
     else:

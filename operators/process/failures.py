@@ -101,7 +101,7 @@ def line_of(error: Exception, file: str | None) -> str:
 
 def _what(error: Exception) -> str:
     if isinstance(error, RowMismatchError):
-        return f"what the process function gave does not match the step's output: {error}"
+        return f"what the process function emitted does not match the step's output: {error}"
     if isinstance(error, StateMismatchError):
         return f"what the process function left in its state cannot be stored: {error}"
     return f"the process function raised {shown_error(error)}"

@@ -43,7 +43,7 @@ def a_manifest(
         previous=Epoch(epoch - 1) if epoch else None,
         created_ms=1_700_000_000_000,
         is_backlog=epoch == 0,
-        path="sorted" if epoch == 0 else "streaming",
+        strategy="sorted" if epoch == 0 else "streaming",
         parallelism=2,
         max_parallelism=128,
         sources={"flights": SourceProgress(1000, 1_699_999_999_000_000, None)},

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint.decide import (
     CommitPermit,
     Damaged,
-    EpochPath,
+    EpochPolicy,
     Fenced,
     ForeignOutput,
     Fresh,
@@ -25,7 +25,7 @@ from mixedmode.checkpoint.decide import (
     UseNewest,
     decide_commit,
     decide_epoch,
-    decide_epoch_path,
+    decide_epoch_policy,
     decide_lost_epochs,
     decide_recovery,
     decide_start,
@@ -35,8 +35,8 @@ from tests.checkpoint.examples import IDENTITY
 
 EPOCHS = st.integers(0, 20).map(Epoch)
 GENERATIONS = st.integers(1, 20).map(Generation)
-BACKLOG = EpochPath(is_backlog=True, path="sorted")
-LIVE = EpochPath(is_backlog=False, path="streaming")
+BACKLOG = EpochPolicy(is_backlog=True, strategy="sorted")
+LIVE = EpochPolicy(is_backlog=False, strategy="streaming")
 TEXT = st.sampled_from(["a", "b"])
 
 
@@ -190,16 +190,16 @@ def test_a_fenced_start_is_told_so_in_full() -> None:
         ("streaming", False, 10, 10, LIVE),
     ],
 )
-def test_the_path_of_an_epoch(
-    mode: Mode, initial: bool, lag_ms: int | None, threshold_ms: int | None, expected: EpochPath
+def test_the_policy_of_an_epoch(
+    mode: Mode, initial: bool, lag_ms: int | None, threshold_ms: int | None, expected: EpochPolicy
 ) -> None:
     now_ms = 1_700_000_000_000
     watermark_us = None if lag_ms is None else (now_ms - lag_ms) * 1000
     sources = {"a": SourceFacts(watermark_us), "b": SourceFacts(None), "c": SourceFacts(now_ms * 1000)}
-    decided = decide_epoch_path(
+    decided = decide_epoch_policy(
         mode, is_initial_backlog=initial, sources=sources, now_ms=now_ms, lag_threshold_ms=threshold_ms
     )
-    assert (decided.is_backlog, decided.path) == (expected.is_backlog, expected.path)
+    assert (decided.is_backlog, decided.strategy) == (expected.is_backlog, expected.strategy)
     everything = mode == "batch" or (mode == "mixed" and initial)
     assert decided.sources == (set("abc") if everything else set("a") if expected.is_backlog else set())
 
@@ -207,8 +207,8 @@ def test_the_path_of_an_epoch(
 @pytest.mark.parametrize("mode", ["mixed", "streaming"])
 def test_an_epoch_is_backlog_as_long_as_one_source_says_so(mode: Mode) -> None:
     sources = {"a": SourceFacts(says_backlog=True), "b": SourceFacts(0)}
-    decided = decide_epoch_path(mode, is_initial_backlog=False, sources=sources, now_ms=0, lag_threshold_ms=None)
-    assert decided == EpochPath(is_backlog=True, path="sorted", sources=frozenset("a"))
+    decided = decide_epoch_policy(mode, is_initial_backlog=False, sources=sources, now_ms=0, lag_threshold_ms=None)
+    assert decided == EpochPolicy(is_backlog=True, strategy="sorted", sources=frozenset("a"))
 
 
 def checked(epoch: int, *whys: str) -> CheckedCheckpoint:

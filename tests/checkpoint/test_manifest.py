@@ -61,7 +61,7 @@ MANIFESTS = st.builds(
     previous=st.none() | COUNT.map(Epoch),
     created_ms=INT64,
     is_backlog=st.booleans(),
-    path=st.sampled_from(["sorted", "streaming"]),
+    strategy=st.sampled_from(["sorted", "streaming"]),
     parallelism=COUNT,
     max_parallelism=COUNT,
     sources=st.dictionaries(TEXT, PROGRESS, max_size=3),
@@ -87,29 +87,29 @@ MANIFESTS = st.builds(
 )
 
 MANIFEST = (
-    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"b189b732cd092806","content":{"job":"airp'
-    b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"pat'
-    b'h":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_event'
-    b'_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":1699999999000'
-    b'000,"active_ms":1700000000000},"\xcf\x80":{"max_time_us":null,"active_ms":5}}}},"offsets":"v1\\n{\\"'
-    b'batchWatermarkMs\\":0,\\"batchTimestampMs\\":1700000000000}\\n{\\"logOffset\\":0}","operators":[{"op'
-    b'erator_id":"step-1","state_schema":{"columns":["n","\xce\xa3"],"format":1},"runs":[{"path":"runs/ste'
-    b'p-1/0000000000-0000000000-a.sst","state_id":0,"bytes":5,"entries":2,"key_group_start":32,"key_group_'
-    b'end":64,"checksum":"0000000000000000","merged_from":[],"clipped_from":[0,64],"deletions":0},{"path":'
-    b'"runs/step-1/0000000001-0000000000-a.sst","state_id":0,"bytes":5,"entries":2,"key_group_start":0,"ke'
-    b'y_group_end":64,"checksum":"0000000000000000","merged_from":[],"clipped_from":null,"deletions":0}],"'
-    b'parallelism":4}],"outputs":[{"staged_path":"_staging/0000000001-0000000000-a.parquet.staged","final_'
-    b'path":"part-0000000001-0000000000.parquet","bytes":7,"rows":3,"checksum":"ffffffffffffffff","sink":"'
-    b'"},{"staged_path":"_staging/0000000001-0000000000-a.parquet.staged","final_path":"part-0000000001-00'
-    b'00000000.parquet","bytes":7,"rows":3,"checksum":"ffffffffffffffff","sink":"late"}],"records_in":1000'
-    b',"rows_out":3,"pairs":3,"watermark_us":1699999998000000,"clock_ms":1700000000001,"is_final":true,"re'
-    b'cords_late":2,"records_ahead":1,"records_skipped":4,"output_names":["","late"],"list_states":[{"oper'
-    b'ator_id":"numbering","redistribution":"split","lists":[["oQ==","wA=="],[]]},{"operator_id":"fixed","'
-    b'redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["flights"],"source_logs":[{"source":0,"'
-    b'end":7,"files":12,"checksum":"00ff00ff00ff00ff"},{"source":1,"end":null,"files":0,"checksum":"2d0680'
-    b'0538d394c2"}],"output_contents":{"":"0123456789abcdef","late":""},"step_watermarks":{"windows":16999'
-    b'99997000000},"dimensions":{"airports":"snapshot 7"},"rows_read":{"step-1":998},"joins":{"priced":{"l'
-    b'ate":[1,0],"fan_out_max":9,"fan_out_p99":3}}}}\n'
+    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"4335b65d240e1d37","content":{"job":"airp'
+    b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"str'
+    b'ategy":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_e'
+    b'vent_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":169999999'
+    b'9000000,"active_ms":1700000000000},"\xcf\x80":{"max_time_us":null,"active_ms":5}}}},"offsets":"v1\\n'
+    b'{\\"batchWatermarkMs\\":0,\\"batchTimestampMs\\":1700000000000}\\n{\\"logOffset\\":0}","operators":['
+    b'{"operator_id":"step-1","state_schema":{"columns":["n","\xce\xa3"],"format":1},"runs":[{"path":"runs'
+    b'/step-1/0000000000-0000000000-a.sst","state_id":0,"bytes":5,"entries":2,"key_group_start":32,"key_gr'
+    b'oup_end":64,"checksum":"0000000000000000","merged_from":[],"clipped_from":[0,64],"deletions":0},{"pa'
+    b'th":"runs/step-1/0000000001-0000000000-a.sst","state_id":0,"bytes":5,"entries":2,"key_group_start":0'
+    b',"key_group_end":64,"checksum":"0000000000000000","merged_from":[],"clipped_from":null,"deletions":0'
+    b'}],"parallelism":4}],"outputs":[{"staged_path":"_staging/0000000001-0000000000-a.parquet.staged","fi'
+    b'nal_path":"part-0000000001-0000000000.parquet","bytes":7,"rows":3,"checksum":"ffffffffffffffff","sin'
+    b'k":""},{"staged_path":"_staging/0000000001-0000000000-a.parquet.staged","final_path":"part-000000000'
+    b'1-0000000000.parquet","bytes":7,"rows":3,"checksum":"ffffffffffffffff","sink":"late"}],"records_in":'
+    b'1000,"rows_out":3,"pairs":3,"watermark_us":1699999998000000,"clock_ms":1700000000001,"is_final":true'
+    b',"records_late":2,"records_ahead":1,"records_skipped":4,"output_names":["","late"],"list_states":[{"'
+    b'operator_id":"numbering","redistribution":"split","lists":[["oQ==","wA=="],[]]},{"operator_id":"fixe'
+    b'd","redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["flights"],"source_logs":[{"source"'
+    b':0,"end":7,"files":12,"checksum":"00ff00ff00ff00ff"},{"source":1,"end":null,"files":0,"checksum":"2d'
+    b'06800538d394c2"}],"output_contents":{"":"0123456789abcdef","late":""},"step_watermarks":{"windows":1'
+    b'699999997000000},"dimensions":{"airports":"snapshot 7"},"rows_read":{"step-1":998},"joins":{"priced"'
+    b':{"late":[1,0],"fan_out_max":9,"fan_out_p99":3}}}}\n'
 )
 
 
@@ -229,7 +229,9 @@ def test_a_format_version_that_never_was_is_refused(version: object) -> None:
         decode_manifest(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode() + b"\n", where="here")
 
 
-@pytest.mark.parametrize("change", [{"epoch": "1"}, {"epoch": None}, {"path": "else"}, {"extra": 1}, {"is_backlog": 1}])
+@pytest.mark.parametrize(
+    "change", [{"epoch": "1"}, {"epoch": None}, {"strategy": "else"}, {"extra": 1}, {"is_backlog": 1}]
+)
 def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]) -> None:
     content = json.loads(encode_manifest(example()))["content"] | change
     with pytest.raises(CorruptStateError, match="its fields are not those of format 3"):

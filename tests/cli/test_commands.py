@@ -89,8 +89,8 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
         "  key groups  subtask 0 [0, 8), subtask 1 [8, 16)",
         "  computes    n int64, mean double",
         "  state       4 columns per key",
-        "  backlog     sorted path, single-key backend; (key, state) pairs move to RocksDB as sorted runs",
-        "  live        streaming path, RocksDB state",
+        "  backlog     sorted strategy, single-key backend; (key, state) pairs move to RocksDB as sorted runs",
+        "  live        streaming strategy, RocksDB state",
         f"sink: parquet {folder}/out",
         "  upserts     one row per changed key (k) and epoch, with _op and _epoch",
         "committed",
@@ -103,8 +103,8 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ("execution.runtime-mode=batch", "  batch       sorted path, single-key backend, state dropped at the end"),
-        ("execution.runtime-mode=streaming", "  backlog     streaming path, RocksDB state"),
+        ("execution.runtime-mode=batch", "  batch       sorted strategy, single-key backend, state dropped at the end"),
+        ("execution.runtime-mode=streaming", "  backlog     streaming strategy, RocksDB state"),
         ("execution.interval-during-backlog=2s", "  backlog     one manifest per epoch, each of about 2s"),
         ("execution.backlog.parallelism=1", "              in backlog subtask 0 [0, 16)"),
     ],
@@ -117,7 +117,7 @@ def test_checkpoints_shows_one_checkpoint_at_the_flip_and_one_per_live_epoch(ran
     shown = lines(command("checkpoints", ran / "checkpoints"))
     assert shown[0] == "shops: 2 checkpoints, max-parallelism 16"
     assert shown[1].split() == [
-        *("epoch", "backlog", "path", "subtasks", "records", "rows", "out", "pairs", "state"),
+        *("epoch", "backlog", "strategy", "subtasks", "records", "rows", "out", "pairs", "state"),
         *("watermark", "offsets", "taken", "at"),
     ]
     backlog, live = (line.split() for line in shown[2:4])

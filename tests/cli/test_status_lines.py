@@ -51,12 +51,12 @@ def committed(epoch: int, *, is_backlog: bool) -> EpochCommitted:
 def test_an_epoch_that_goes_on_has_a_line_every_ten_seconds() -> None:
     clock = HandClock()
     lines = clock.lines()
-    lines.change("epoch 0 (backlog, sorted path)")
+    lines.change("epoch 0 (backlog, sorted strategy)")
     clock.pass_seconds(lines, 25)
     assert clock.said == [
-        "2026-01-01 00:00:00 UTC  epoch 0 (backlog, sorted path)",
-        "2026-01-01 00:00:10 UTC  epoch 0 (backlog, sorted path), for 10 s",
-        "2026-01-01 00:00:20 UTC  epoch 0 (backlog, sorted path), for 20 s",
+        "2026-01-01 00:00:00 UTC  epoch 0 (backlog, sorted strategy)",
+        "2026-01-01 00:00:10 UTC  epoch 0 (backlog, sorted strategy), for 10 s",
+        "2026-01-01 00:00:20 UTC  epoch 0 (backlog, sorted strategy), for 20 s",
     ]
 
 
@@ -89,17 +89,17 @@ def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_e
     display(PhaseBegan("starting"))
     clock.at = 12.34
     display(PhaseBegan("catching up"))
-    display(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+    display(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
     clock.at = 14
     display(committed(0, is_backlog=True))
     display(PhaseBegan("live"))
-    display(EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
+    display(EpochStarted(Epoch(1), is_backlog=False, strategy="streaming"))
     display(committed(1, is_backlog=False))
     clock.pass_seconds(display.lines, 10) if display.lines else None
     assert clock.said == [
         "2026-01-01 00:00:00 UTC  starting Spark",
         "2026-01-01 00:00:12 UTC  looking for what is there",
-        "2026-01-01 00:00:12 UTC  epoch 0 (backlog, sorted path)",
+        "2026-01-01 00:00:12 UTC  epoch 0 (backlog, sorted strategy)",
         "2026-01-01 00:00:14 UTC  waiting for new records",
         "2026-01-01 00:00:24 UTC  waiting for new records (2 epochs, 1,000 records in this run), for 10 s",
     ]
@@ -115,10 +115,10 @@ def test_on_a_terminal_the_clock_counts_what_is_under_way_and_not_the_program() 
     display = Display(console, progress)
     display(PhaseBegan("starting"))
     now[0] = 100.0
-    display(EpochStarted(Epoch(7), is_backlog=True, path="sorted"))
+    display(EpochStarted(Epoch(7), is_backlog=True, strategy="sorted"))
     now[0] = 103.0
     (task,) = progress.tasks
-    assert (task.description, task.elapsed) == ("epoch 7 (backlog, sorted path)", 3.0)
+    assert (task.description, task.elapsed) == ("epoch 7 (backlog, sorted strategy)", 3.0)
 
 
 def test_lines_made_of_two_parts_stay_whole_while_a_moving_line_is_drawn() -> None:
@@ -139,7 +139,7 @@ def test_a_line_of_an_epoch_tells_when_how_fast_how_far_behind_and_what_needs_at
     console = Console(width=40, file=io.StringIO())
     event = replace(
         committed(12, is_backlog=False),
-        path="streaming",
+        strategy="streaming",
         watermark_us=1_767_225_600_000_000,
         created_ms=1_767_225_602_500,
         records_late=3,
@@ -171,13 +171,13 @@ def test_progress_replaces_the_text_of_the_epoch_under_way_and_waits_for_its_lin
     clock = HandClock()
     console = Console(width=200, file=io.StringIO())
     display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
-    display(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+    display(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
     assert display.lines is not None
     for second in range(1, 12):
         clock.pass_seconds(display.lines, 1)
         display(under_way(second))
     assert clock.said == [
-        "2026-01-01 00:00:00 UTC  epoch 0 (backlog, sorted path)",
+        "2026-01-01 00:00:00 UTC  epoch 0 (backlog, sorted strategy)",
         (
             "2026-01-01 00:00:10 UTC  epoch 0 (backlog): by_key reading, 9%, 9.0 of 100 MB read, 900 records, "
             "1 of 4 tasks done, about 2 min left, for 10 s"

@@ -72,7 +72,7 @@ def test_a_step_is_in_backlog_while_all_of_its_sources_are(run: LocalRun) -> Non
 
 
 @pytest.mark.parametrize(
-    ("backlog", "paths"),
+    ("backlog", "strategies"),
     [
         ({"a", "b"}, {"a": "sorted", "b": "sorted", "both": "sorted"}),
         ({"a"}, {"a": "sorted", "b": "streaming", "both": "sorted"}),
@@ -81,15 +81,15 @@ def test_a_step_is_in_backlog_while_all_of_its_sources_are(run: LocalRun) -> Non
     ids=["both", "one", "none"],
 )
 def test_the_input_of_a_step_is_sorted_if_one_of_its_sources_is_in_backlog(
-    tmp_path: Path, backlog: AbstractSet[str], paths: dict[str, str]
+    tmp_path: Path, backlog: AbstractSet[str], strategies: dict[str, str]
 ) -> None:
     made = job(tmp_path)
     plan = local_plan(made.spec, made.where)
     timing = timing_at({}, None, CLOCK_MS, started_ms=CLOCK_MS, partitioned=(), backlog=backlog, fires_all=False)
     settings = StageSettings(1, 4, 2**20, None, Generation(1), {})
     task = EpochTask.after(None, plan, settings, Epoch(0), "sorted" if backlog else "streaming", timing)
-    found = {"+".join(sorted(stage.reads.upstream)): subtasks(task, stage).path for stage in plan.stages}
-    assert found == {"+".join(COLUMNS[name]): path for name, path in paths.items()}
+    found = {"+".join(sorted(stage.reads.upstream)): subtasks(task, stage).strategy for stage in plan.stages}
+    assert found == {"+".join(COLUMNS[name]): strategy for name, strategy in strategies.items()}
 
 
 def test_windows_fire_at_the_end_of_time_only_where_all_sources_are_in_backlog(tmp_path: Path) -> None:

@@ -76,8 +76,8 @@ def _expected(feed: Feed) -> Table:
     return aggregate(feed.rows, ["k"], CALLS, event_time="at")
 
 
-def paths_of(base: Path) -> list[tuple[bool, str]]:
-    return [(manifest.is_backlog, manifest.path) for manifest in manifests(base / "checkpoints")]
+def strategies_of(base: Path) -> list[tuple[bool, str]]:
+    return [(manifest.is_backlog, manifest.strategy) for manifest in manifests(base / "checkpoints")]
 
 
 @pytest.mark.spark
@@ -98,7 +98,7 @@ def test_keys_that_are_old_new_or_both_all_get_the_right_state(spark: SparkSessi
 
 
 def test_an_epoch_that_lags_is_backlog_again_over_the_state(tmp_path: Path, feed: Feed) -> None:
-    """After an outage of a day the sorted path reads the state; once the watermark has caught up, epochs stream."""
+    """After an outage of a day the sorted strategy reads the state; once the watermark has caught up, epochs stream."""
     rng = random.Random(2)
     clock = ManualClock(START_MS)
     feed.add(many(rng, 200, keys=60))
@@ -115,7 +115,7 @@ def test_an_epoch_that_lags_is_backlog_again_over_the_state(tmp_path: Path, feed
 
     waiting = [live, after_a_day, live_again]
     run_locally(aggregating(tmp_path, watermark_lag_threshold="1h"), feed.folder, clock=clock, feed=waiting)
-    assert paths_of(tmp_path) == [(True, "sorted"), (False, "streaming"), (True, "sorted"), (False, "streaming")]
+    assert strategies_of(tmp_path) == [(True, "sorted"), (False, "streaming"), (True, "sorted"), (False, "streaming")]
     check(tmp_path, feed)
 
 
@@ -131,7 +131,7 @@ def test_a_second_backlog_also_suits_several_steps(tmp_path: Path, feed: Feed) -
     steps = steps.key_by("n").aggregate(keys="count(*)", low="min(s)").key_by("keys").aggregate(ns="sum(n)")
     feed.add(many(rng, 100, keys=25))
     run_locally(steps.write(Sink.parquet(tmp_path / "out")), feed.folder, clock=clock, feed=[after_a_day])
-    assert paths_of(tmp_path) == [(True, "sorted"), (True, "sorted")]
+    assert strategies_of(tmp_path) == [(True, "sorted"), (True, "sorted")]
     first = aggregate(feed.rows, ["k"], {"n": Call("count")})
     second = aggregate(first.values(), ["n"], {"keys": Call("count")})
     third = aggregate(second.values(), ["keys"], {"ns": Call("sum", "n")})
@@ -193,7 +193,7 @@ def test_a_sorter_that_spills_gives_the_same_answer(tmp_path: Path, feed: Feed, 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("mode", ["mixed", "streaming"])
-def test_an_interval_in_backlog_cuts_it_into_epochs_on_the_streaming_path(
+def test_an_interval_in_backlog_cuts_it_into_epochs_with_the_streaming_strategy(
     spark: SparkSession, tmp_path: Path, feed: Feed, mode: str
 ) -> None:
     for rows in _three_files():
@@ -201,7 +201,7 @@ def test_an_interval_in_backlog_cuts_it_into_epochs_on_the_streaming_path(
     source = Source.parquet(feed.folder, schema=DDL, event_time="at", max_files_per_epoch=1)
     steps = job(tmp_path, source=source, mode=mode, interval_during_backlog="1s")
     observer = run(steps.key_by("k").aggregate(STEP).write(Sink.parquet(tmp_path / "out")), spark)
-    assert paths_of(tmp_path) == [(False, "streaming")] * 3
+    assert strategies_of(tmp_path) == [(False, "streaming")] * 3
     assert not observer.flips, "only a mixed run flips"
     check(tmp_path, feed)
 
@@ -210,7 +210,7 @@ def test_streaming_without_commits_in_backlog_is_mixed_mode(tmp_path: Path, feed
     for rows in _three_files():
         feed.add(rows)
     observer = run_locally(aggregating(tmp_path, mode="streaming", interval_during_backlog=0), feed.folder)
-    assert paths_of(tmp_path) == [(True, "sorted")]
+    assert strategies_of(tmp_path) == [(True, "sorted")]
     assert [flip.after_epoch for flip in observer.flips] == [0]
     check(tmp_path, feed)
 
@@ -224,7 +224,7 @@ def test_a_restart_in_the_middle_of_live_goes_on_with_the_next_epoch(tmp_path: P
         flips.append(len(observer.flips))
         check(tmp_path, feed)
     assert flips == [1, 0, 0], "a run that resumes does not flip again"
-    assert paths_of(tmp_path) == [(True, "sorted"), (False, "streaming"), (False, "streaming")]
+    assert strategies_of(tmp_path) == [(True, "sorted"), (False, "streaming"), (False, "streaming")]
 
 
 def _three_files() -> Iterator[Rows]:

@@ -96,7 +96,7 @@ def test_january_and_february_are_history_march_is_live_and_every_mode_gives_the
     assert tables[0].equals(tables[1]), "batch and streaming, to the last bit"
     assert tables[0].equals(tables[2]), "batch and mixed, to the last bit"
     epochs = manifests(tmp_path / "mixed" / "checkpoints")
-    assert [(m.is_backlog, m.path, m.records_in) for m in epochs] == [
+    assert [(m.is_backlog, m.strategy, m.records_in) for m in epochs] == [
         (True, "sorted", sum(flight is not None for flight in flights()[: borders[2]])),
         (False, "streaming", sum(flight is not None for flight in flights()[borders[2] :])),
     ]

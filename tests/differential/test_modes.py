@@ -74,7 +74,7 @@ def check_manifests(case: Case, mode: Mode, outcome: Outcome) -> None:
     assert [manifest.records_in for manifest in found] == records
     is_backlog = [mode == "mixed" and case.flip > 0 and manifest.epoch == 0 for manifest in found]
     assert [manifest.is_backlog for manifest in found] == is_backlog
-    assert [manifest.path == "sorted" for manifest in found] == is_backlog
+    assert [manifest.strategy == "sorted" for manifest in found] == is_backlog
 
 
 def _expected(case: Case, end: int) -> Table:

@@ -2,7 +2,7 @@
 
 From start to start, other settings change: parallelism, the memory of the sorter, retention and, without Spark, how
 soon runs are merged. A subtask may have lost its local copy of the state. The clock may have gone on, so that every
-epoch from there on lags and takes the sorted path over the state.
+epoch from there on lags and uses the sorted strategy over the state.
 """
 
 import shutil
@@ -126,7 +126,7 @@ def check(chain: Chain, walk: list[Start], mode: str, spark: SparkSession | None
         assert not differences(chain.answer(rows), fold(output_changes(base / "out"), chain.key_by))
         assert not observer.committed or len(manifests(base / "checkpoints")) <= start.retained
         if has_watermark and clock.time_ms > AT_MS:
-            assert all(event.path == "sorted" for event in observer.committed)
+            assert all(event.strategy == "sorted" for event in observer.committed)
 
 
 def job(base: Path, chain: Chain, start: Start, *, is_mixed: bool) -> Job:

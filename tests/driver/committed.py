@@ -9,7 +9,7 @@ from mixedmode.driver.events import EpochCommitted
 _EXAMPLE = EpochCommitted(
     epoch=Epoch(0),
     is_backlog=False,
-    path="sorted",
+    strategy="sorted",
     records=100,
     rows_out=10,
     pairs=10,

@@ -84,7 +84,7 @@ def test_what_came_after_a_kill_in_the_backlog_is_live(tmp_path: Path) -> None:
     telling = Telling()
     start(telling)
     assert telling.told == ["backlog 0", "flip after 0", "live 1"]
-    found = [(one.is_backlog, one.path, one.parallelism) for one in manifests(tmp_path / "checkpoints")]
+    found = [(one.is_backlog, one.strategy, one.parallelism) for one in manifests(tmp_path / "checkpoints")]
     assert found == [(True, "sorted", 3), (False, "streaming", 1)]
     changes = [row["n"] for row in output_changes(tmp_path / "out")]
     assert changes == [1, 3, 10], "emit: all is for the backlog"
@@ -118,7 +118,7 @@ def test_a_source_says_itself_that_it_is_in_backlog_again(spark: SparkSession, t
     job = job.sql("SELECT n FROM numbers UNION ALL SELECT n FROM other").key_by("n").aggregate(c="count(*)")
     job = job.write(Sink.parquet(tmp_path / "out"))
     observer = run(job, spark, feed=[partial(file.write_text, str(number)) for number in (2, 9, 10)])
-    found = [(one.is_backlog, one.path, one.parallelism) for one in manifests(tmp_path / "checkpoints")]
+    found = [(one.is_backlog, one.strategy, one.parallelism) for one in manifests(tmp_path / "checkpoints")]
     backlog, live = (True, "sorted", 2), (False, "streaming", 1)
     assert found == [backlog, live, backlog, live]
     names = [one.backlog_sources for one in manifests(tmp_path / "checkpoints")]

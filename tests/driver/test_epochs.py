@@ -109,7 +109,7 @@ def test_there_is_no_checkpoint_before_the_flip_and_exactly_one_at_it(spark: Spa
     assert flip.after_epoch == 0
     assert observer.phases == ["starting", "catching up", "live", "ended"]
     (manifest,) = manifests(folder.checkpoints)
-    assert (manifest.epoch, manifest.is_backlog, manifest.path, manifest.previous) == (0, True, "sorted", None)
+    assert (manifest.epoch, manifest.is_backlog, manifest.strategy, manifest.previous) == (0, True, "sorted", None)
     assert output_rows(folder.out) == AFTER_HISTORY
 
 
@@ -122,7 +122,7 @@ def test_what_an_epoch_did_is_told_and_committed(spark: SparkSession, folder: Fo
     clock = ManualClock(1_234_567_890_123)
     observer = run(folder.job(), spark, clock=clock, feed=[folder.add_live])
     backlog, live = observer.committed
-    assert [(e.epoch, e.is_backlog, e.path, e.records, e.rows_out, e.pairs) for e in (backlog, live)] == [
+    assert [(e.epoch, e.is_backlog, e.strategy, e.records, e.rows_out, e.pairs) for e in (backlog, live)] == [
         (0, True, "sorted", 2, 2, 2),
         (1, False, "streaming", 2, 2, 2),
     ]
@@ -176,7 +176,7 @@ def test_a_job_without_event_time_has_no_watermark(spark: SparkSession, folder: 
 def test_without_history_the_job_is_live_at_once(spark: SparkSession, folder: Folder) -> None:
     observer = run(folder.job(), spark, feed=[folder.add_live])
     assert [flip.after_epoch for flip in observer.flips] == [None]
-    assert [(e.epoch, e.is_backlog, e.path) for e in observer.committed] == [(0, False, "streaming")]
+    assert [(e.epoch, e.is_backlog, e.strategy) for e in observer.committed] == [(0, False, "streaming")]
 
 
 def test_an_empty_directory_gives_an_empty_output_and_no_checkpoint(spark: SparkSession, folder: Folder) -> None:
@@ -420,7 +420,7 @@ def test_a_live_job_takes_what_comes_until_it_is_stopped(spark: SparkSession, fo
     observer = Recording(feed=[folder.add_live], on_commit=lambda event: stop.set() if event.epoch == 1 else None)
     run_job(folder.job().spec, folder.job().where, options(spark, observer, stop))
     assert output_rows(folder.out) == AFTER_LIVE
-    assert [(e.epoch, e.is_backlog, e.path) for e in observer.committed] == [
+    assert [(e.epoch, e.is_backlog, e.strategy) for e in observer.committed] == [
         (0, True, "sorted"),
         (1, False, "streaming"),
     ]

@@ -34,7 +34,7 @@ def committed(**changes: Any) -> EpochCommitted:
     values: dict[str, Any] = {
         "epoch": Epoch(12),
         "is_backlog": False,
-        "path": "streaming",
+        "strategy": "streaming",
         "records": 5_000,
         "rows_out": 40,
         "pairs": 30,
@@ -68,7 +68,7 @@ def test_a_committed_epoch_is_a_line_with_its_figures(caplog: pytest.LogCaptureF
                 "job": "orders",
                 "epoch": 12,
                 "kind": "live",
-                "path": "streaming",
+                "strategy": "streaming",
                 "seconds": 0.5,
                 "records": 5_000,
                 "records_per_second": 10_000,
@@ -98,8 +98,8 @@ def test_an_epoch_without_a_watermark_on_the_clock_has_no_lag(
     [
         (PhaseBegan("starting"), "INFO", {}),
         (Notice("no files"), "WARNING", {}),
-        (EpochStarted(Epoch(0), is_backlog=True, path="sorted"), "INFO", {"epoch": 0, "kind": "backlog"}),
-        (EpochStarted(Epoch(1), is_backlog=False, path="streaming"), "DEBUG", {"epoch": 1, "kind": "live"}),
+        (EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"), "INFO", {"epoch": 0, "kind": "backlog"}),
+        (EpochStarted(Epoch(1), is_backlog=False, strategy="streaming"), "DEBUG", {"epoch": 1, "kind": "live"}),
         (EpochFailed(Epoch(1), 1, 3, "disk full"), "WARNING", {"failures": 1, "reason": "disk full"}),
         (Flipped(0, Epoch(0)), "INFO", {"after_epoch": 0}),
         (Rescaled(Epoch(2), (StepRescaled("by_key", 2, 4),), "asked for"), "INFO", {"steps": {"by_key": [2, 4]}}),
@@ -149,7 +149,7 @@ def test_an_epoch_under_way_has_a_line_every_ten_seconds_and_the_next_epoch_star
     log = LogLines("orders")
     with caplog.at_level(logging.INFO, logger="mixedmode"):
         for epoch in (0, 1):
-            log(EpochStarted(Epoch(epoch), is_backlog=True, path="sorted"))
+            log(EpochStarted(Epoch(epoch), is_backlog=True, strategy="sorted"))
             for second in range(1, 36):
                 log(under_way(epoch, second + 0.02 * second))
             log(replace(under_way(epoch, 60.0), phase="done"))

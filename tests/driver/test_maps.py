@@ -191,7 +191,9 @@ def test_what_cannot_work_is_refused(spark: SparkSession, folder: JobFolder) -> 
         "the time at which records are read, set `time: processing` in the window."
     )
     message = refused(job.map(f"{HERE}:WrongRow", output="k string, v bigint"))
-    assert message.startswith("what the map function gave does not match the step's output: the field `v` is declared")
+    assert message.startswith(
+        "what the map function emitted does not match the step's output: the field `v` is declared"
+    )
     assert 'operator=map-1, method=map_record, record={"k": "b"' in message
     shutil.rmtree(folder.checkpoints)
     shutil.rmtree(folder.out)

@@ -130,9 +130,9 @@ def test_a_step_that_gives_nothing_before_the_end_holds_up_the_steps_after_it(fo
     assert folder.rows() == [(2, 1, 1), (2, 2, 2)]
 
 
-def test_a_step_that_gives_rows_although_it_says_it_does_not_is_refused(folder: Folder) -> None:
+def test_a_step_that_emits_rows_although_it_says_it_does_not_is_refused(folder: Folder) -> None:
     folder.add(record("a", 1, 0))
-    with pytest.raises(InvalidJobError, match=r"^a step says that it gives nothing before the end of its input, and"):
+    with pytest.raises(InvalidJobError, match=r"^a step says that it emits nothing before the end of its input, and"):
         folder.run(totals(folder, name="AtTheEnd", args={"breaks_its_word": True}), None)
     assert not manifests(folder.checkpoints)
 

@@ -63,7 +63,7 @@ def test_two_sources_of_different_formats_become_one_stream(spark: SparkSession,
     more = [lambda: write_text(tmp_path / "new", "b.csv", "2001-01-01 05:00:00,2,a\n2001-01-01 04:00:00,3,b\n")]
     observer = run(counted(steps, tmp_path), spark, feed=more)
     assert output_rows(tmp_path / "out") == [{"k": "a", "n": 2, "s": 3}, {"k": "b", "n": 1, "s": 3}]
-    assert [(e.epoch, e.path, e.records) for e in observer.committed] == [(0, "sorted", 1), (1, "streaming", 2)]
+    assert [(e.epoch, e.strategy, e.records) for e in observer.committed] == [(0, "sorted", 1), (1, "streaming", 2)]
     found = manifests(tmp_path / "checkpoints")
     # nothing goes by the watermark, so rows do not tell their source
     assert [{name: source.records for name, source in m.sources.items()} for m in found] == [

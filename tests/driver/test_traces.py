@@ -51,7 +51,7 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
 def test_an_epoch_is_a_trace_and_its_stages_follow_each_other() -> None:
     found = spans_of(
         [
-            (100, EpochStarted(Epoch(0), is_backlog=True, path="sorted")),
+            (100, EpochStarted(Epoch(0), is_backlog=True, strategy="sorted")),
             (101, progress("reading")),
             (102, progress("reading")),
             (104, progress("sorting")),
@@ -78,7 +78,7 @@ def test_an_epoch_is_a_trace_and_its_stages_follow_each_other() -> None:
 
 
 def test_a_failed_attempt_is_a_trace_with_its_reason_and_the_next_one_has_its_own() -> None:
-    started = EpochStarted(Epoch(3), is_backlog=False, path="streaming")
+    started = EpochStarted(Epoch(3), is_backlog=False, strategy="streaming")
     found = spans_of([(10, started), (12, EpochFailed(Epoch(3), 1, 3, "the store does not answer"))])
     assert seconds(found["epoch"]) == (10.0, 12.0)
     assert found["epoch"].status.description == "the store does not answer"

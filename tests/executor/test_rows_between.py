@@ -55,7 +55,7 @@ def test_rows_that_are_lost_every_time_are_an_error_that_a_start_repeats(
 ) -> None:
     losing = Losing(99)
     monkeypatch.setattr(epoch_run, "rows_of", losing)
-    with pytest.raises(RetryableError, match="rows that one step of the epoch gave to the next were computed twice"):
+    with pytest.raises(RetryableError, match="one step of the epoch emitted for the next were computed twice"):
         run(job.job, spark)
     assert losing.calls == 4
     assert not manifests(job.checkpoints)

@@ -25,7 +25,7 @@ def kill_jvm(driver: Driver) -> None:
     "moment",
     [
         pytest.param("looking for what is there", marks=pytest.mark.soak),
-        "epoch 0 (backlog, sorted path)",
+        "epoch 0 (backlog, sorted strategy)",
         pytest.param("waiting for new records", marks=pytest.mark.soak),
     ],
 )

@@ -29,7 +29,7 @@ def a_job(folder: Path, sink: Any) -> Job:
 
 def committed(epoch: int, records: int) -> EpochCommitted:
     return epoch_committed(
-        epoch, path="streaming", records=records, rows_out=2, pairs=1, state_bytes=1, records_late=1, seconds=1.0
+        epoch, strategy="streaming", records=records, rows_out=2, pairs=1, state_bytes=1, records_late=1, seconds=1.0
     )
 
 

@@ -31,7 +31,7 @@ def committed(epoch: int, **changes: Any) -> EpochCommitted:
     values: dict[str, Any] = {
         "epoch": Epoch(epoch),
         "is_backlog": epoch == 0,
-        "path": "sorted" if epoch == 0 else "streaming",
+        "strategy": "sorted" if epoch == 0 else "streaming",
         "records": 100,
         "rows_out": 10,
         "pairs": 10,

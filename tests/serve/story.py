@@ -59,7 +59,7 @@ def manifest(epoch: int, at_ms: int, *, records: int = 100, subtasks: int = 4, s
         previous=Epoch(epoch - 1) if epoch else None,
         created_ms=at_ms,
         is_backlog=epoch == 0,
-        path="sorted" if epoch == 0 else "streaming",
+        strategy="sorted" if epoch == 0 else "streaming",
         parallelism=subtasks,
         max_parallelism=128,
         sources={"orders": SourceProgress(40_000_000 + 5_000 * epoch, None, watermark_us)},
@@ -100,7 +100,7 @@ def backlog() -> Iterator[tuple[int, Event]]:
     """(seconds since the start, event) until the middle of the backlog."""
     yield 0, PhaseBegan("starting")
     yield 7, PhaseBegan("catching up")
-    yield 8, EpochStarted(Epoch(0), is_backlog=True, path="sorted")
+    yield 8, EpochStarted(Epoch(0), is_backlog=True, strategy="sorted")
     yield 40, progress(0.31, "reading", 32)
     yield 70, progress(0.62, "sorting", 62)
 
@@ -117,10 +117,10 @@ def live(epochs: int = 60) -> Iterator[tuple[int, Event]]:
         if epoch == 30:
             steps = tuple(StepRescaled(name, 4, 6) for name in STEPS)
             yield at, Rescaled(Epoch(30), steps, "asked for with `mixedmode rescale`")
-        yield at, EpochStarted(Epoch(epoch), is_backlog=False, path="streaming")
+        yield at, EpochStarted(Epoch(epoch), is_backlog=False, strategy="streaming")
         if epoch == 44:
             yield at, EpochFailed(Epoch(44), 1, 3, "the store does not answer, url=s3://totals/checkpoints")
-            yield at, EpochStarted(Epoch(44), is_backlog=False, path="streaming")
+            yield at, EpochStarted(Epoch(44), is_backlog=False, strategy="streaming")
         profile = {name: seconds / 900 * (1 + wave / 20) for name, seconds in tasks.items()} | {
             "driver: tasks": 0.314 + wave / 100 + (0.5 if epoch == 30 else 0),
             "driver: commit": 0.03,

@@ -72,7 +72,7 @@ def test_counters_add_up_epochs_by_kind_and_gauges_show_the_newest(metrics: JobM
 
 def test_ages_are_those_of_the_moment_in_which_they_are_read(metrics: JobMetrics) -> None:
     assert "mixedmode_commit_age_seconds" not in samples(metrics), "nothing is committed"
-    metrics(EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+    metrics(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
     assert samples(metrics)["mixedmode_epoch_age_seconds"] == 1, "the clock advances by a second with each look"
     assert samples(metrics)["mixedmode_epoch_age_seconds"] == 2
     metrics(committed(0))
@@ -91,7 +91,7 @@ def test_progress_of_a_backlog_is_bytes_and_records_of_the_total(metrics: JobMet
 
 def test_the_progress_of_the_next_epoch_begins_at_nothing(metrics: JobMetrics) -> None:
     metrics(story.progress(0.25, "reading", 30))
-    metrics(EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
+    metrics(EpochStarted(Epoch(1), is_backlog=False, strategy="streaming"))
     found = {name: value for name, value in samples(metrics).items() if name.startswith("mixedmode_progress_")}
     assert found.pop("mixedmode_progress_left_seconds") == -1
     assert set(found.values()) == {0}

@@ -37,7 +37,7 @@ def test_the_api_tells_the_phases_of_a_job_from_the_start_to_live(tmp_path: Path
         assert get("/healthz").body == b"ok\n"
         site.tell(PhaseBegan("starting"))
         assert get("/readyz").status == 503
-        site.tell(PhaseBegan("catching up"), EpochStarted(Epoch(0), is_backlog=True, path="sorted"))
+        site.tell(PhaseBegan("catching up"), EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
         job = get("/api/v1/job").json
         assert (job["name"], job["mode"], job["phase"]) == ("totals", "mixed", "catching up")
         assert job["epoch_under_way"]["kind"] == "backlog"
@@ -68,7 +68,7 @@ def test_a_live_job_is_ready_unless_its_epoch_fails_or_takes_too_long(
     seconds = [0.0]
     monkeypatch.setattr(ManualClock, "seconds", lambda _self: seconds[0])
     with served(tmp_path) as site:
-        site.tell(PhaseBegan("live"), EpochStarted(Epoch(1), is_backlog=False, path="streaming"))
+        site.tell(PhaseBegan("live"), EpochStarted(Epoch(1), is_backlog=False, strategy="streaming"))
         seconds[0] = READY_SECONDS_MIN
         assert site.client("/readyz").status == 200
         seconds[0] += 1
@@ -80,7 +80,7 @@ def test_a_live_job_is_ready_unless_its_epoch_fails_or_takes_too_long(
         site.tell(EpochFailed(Epoch(1), 2, 3, "the disk is full"))
         failed = site.client("/readyz")
         assert (failed.status, failed.body) == (503, b"not ready: the epoch fails, so far 2 times in a row\n")
-        site.tell(EpochStarted(Epoch(1), is_backlog=False, path="streaming"), committed(1))
+        site.tell(EpochStarted(Epoch(1), is_backlog=False, strategy="streaming"), committed(1))
         assert site.client("/readyz").status == 200, "an idle job waits for input, and is ready"
 
 
@@ -92,7 +92,7 @@ def test_the_stream_has_every_kind_of_event_in_order_as_json(tmp_path: Path) -> 
         WentBack(Epoch(3), (CheckedCheckpoint(Epoch(4), ()),), 2, ("",)),
         PublishedLate(Epoch(3)),
         PhaseBegan("catching up"),
-        EpochStarted(Epoch(4), is_backlog=True, path="sorted"),
+        EpochStarted(Epoch(4), is_backlog=True, strategy="sorted"),
         story.progress(0.5, "sorting", 30),
         EpochFailed(Epoch(4), 1, 3, "the disk is full"),
         committed(4),
@@ -161,7 +161,7 @@ def test_after_a_restart_the_timeline_begins_with_the_retained_checkpoints(tmp_p
 def test_a_job_that_runs_for_months_keeps_an_answer_of_constant_size(tmp_path: Path) -> None:
     with served(tmp_path) as site:
         for epoch in range(3000):
-            site.job(EpochStarted(Epoch(epoch), is_backlog=epoch % 2 == 0, path="streaming"))
+            site.job(EpochStarted(Epoch(epoch), is_backlog=epoch % 2 == 0, strategy="streaming"))
             site.job(EpochFailed(Epoch(epoch), 1, 3, "again"))
             site.job(committed(epoch))
         assert len(site.client("/api/v1/epochs?limit=2000").json["epochs"]) == 2000

@@ -25,7 +25,7 @@ def folder() -> Iterator[Path]:
 
 def run(folder: Path, backlog: Work, work: Work, *, epochs: int) -> tuple[SimulatedJob, list[Stretch]]:
     job = SimulatedJob(folder, max_parallelism=MAX_PARALLELISM)
-    job.run_epoch(backlog, parallelism=1, path="sorted")
+    job.run_epoch(backlog, parallelism=1, strategy="sorted")
     stretches = run_stretches(job, work, epochs=epochs, stretch=epochs // 6, parallelism=1)
     return job, stretches
 
@@ -57,7 +57,7 @@ def test_keys_that_come_and_go_leave_nothing_behind(folder: Path) -> None:
 def test_the_runs_of_former_parallelisms_are_merged_away(folder: Path) -> None:
     keys = Keys(1_000, max_parallelism=MAX_PARALLELISM)
     job = SimulatedJob(folder, max_parallelism=MAX_PARALLELISM)
-    job.run_epoch(writes_of(keys), parallelism=4, path="sorted")
+    job.run_epoch(writes_of(keys), parallelism=4, strategy="sorted")
     work = updates_of(keys, 0.05)
     for parallelism in (4, 1, 3, 2):
         written = {run.path for run in job.runs}

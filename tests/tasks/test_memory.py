@@ -1,13 +1,20 @@
-"""Managed memory: by example what each path gives to whom, by property that no more is given than there is."""
+"""Managed memory: by example which parts each strategy has, by property that the parts are at most the whole."""
 
 from typing import get_args
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint.types import PathTaken
+from mixedmode.checkpoint.types import ExecutionStrategy
 from mixedmode.operators.interface import OperatorAttributes
-from mixedmode.tasks.memory import SLICE_PIECES_MAX, MemoryShares, decide_pieces, path_for, share_memory, slice_bytes
+from mixedmode.tasks.memory import (
+    SLICE_PIECES_MAX,
+    MemoryShares,
+    decide_pieces,
+    share_memory,
+    slice_bytes,
+    strategy_for,
+)
 
 SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_supported=False)
 
@@ -22,7 +29,7 @@ def test_in_backlog_the_sorter_has_nearly_everything_and_live_half() -> None:
 
 
 def test_an_operator_that_does_not_take_sorted_input_is_as_live_in_backlog() -> None:
-    assert path_for(DOES_NOT, "sorted") == "streaming"
+    assert strategy_for(DOES_NOT, "sorted") == "streaming"
     assert share_memory(800, DOES_NOT, "sorted") == share_memory(800, DOES_NOT, "streaming")
 
 
@@ -36,9 +43,13 @@ def test_the_less_keys_repeat_the_more_pieces_a_slice_is_folded_in() -> None:
     assert [decide_pieces(part) for part in (0.0, 0.25, 0.26, 0.5, 0.51, 1.0)] == [1, 1, 2, 2, 3, SLICE_PIECES_MAX]
 
 
-@given(managed_bytes=st.integers(2, 2**40), path=st.sampled_from(get_args(PathTaken)), supported=st.booleans())
-def test_the_parts_are_positive_and_together_all_there_is(managed_bytes: int, path: PathTaken, supported: bool) -> None:
-    shares = share_memory(managed_bytes, OperatorAttributes(internal_sorter_supported=supported), path)
+@given(
+    managed_bytes=st.integers(2, 2**40), strategy=st.sampled_from(get_args(ExecutionStrategy)), supported=st.booleans()
+)
+def test_the_parts_are_positive_and_together_all_there_is(
+    managed_bytes: int, strategy: ExecutionStrategy, supported: bool
+) -> None:
+    shares = share_memory(managed_bytes, OperatorAttributes(internal_sorter_supported=supported), strategy)
     assert min(shares.sort_bytes, shares.cache_bytes) > 0
     assert shares.sort_bytes + shares.cache_bytes == managed_bytes
     assert share_memory(managed_bytes, SORTS, "sorted").sort_bytes >= shares.sort_bytes

@@ -22,7 +22,7 @@ class FileSourceArguments(SourceArguments, total=False):
 
     options: options for Spark's reader of the format.
     schema_drift: rules for files with other columns than `schema`, such as `{"new-column": "fail"}`.
-    max_files_per_epoch: the most files that one epoch reads when a backlog takes the streaming path.
+    max_files_per_epoch: the most files that one epoch reads when a backlog uses the streaming strategy.
     max_bytes_per_epoch: the same limit in bytes; set at most one of the two.
     """
 

@@ -50,6 +50,6 @@ def check_options(source: FileSourceSpec, *, where: str) -> None:
     if limits:
         msg = (
             f"{where}: this option of Spark's is set by the job's mode. Use max-files-per-epoch or max-bytes-per-epoch "
-            f"of the source, which hold where a backlog takes the streaming path. option={limits[0]}"
+            f"of the source, which hold where a backlog uses the streaming strategy. option={limits[0]}"
         )
         raise InvalidJobError(msg)

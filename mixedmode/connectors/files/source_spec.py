@@ -56,10 +56,12 @@ class FileSourceSpec(SourceSpec):
         default=None, description="where lines go that cannot be decoded; needs undecodable: dead-letter"
     )
     max_files_per_epoch: Count | None = Field(
-        default=None, description="most files in one epoch when a backlog takes the streaming path; not given: no limit"
+        default=None,
+        description="most files in one epoch when a backlog uses the streaming strategy; not given: no limit",
     )
     max_bytes_per_epoch: PositiveBytes | None = Field(
-        default=None, description="most bytes in one epoch when a backlog takes the streaming path; not given: no limit"
+        default=None,
+        description="most bytes in one epoch when a backlog uses the streaming strategy; not given: no limit",
     )
 
     @property

@@ -30,7 +30,7 @@ class KafkaSourceArguments(SourceArguments, total=False):
     dead_letter: the sink for these records; only with `undecodable="dead-letter"`.
     allow_data_loss: for records that Kafka deleted before they were read, True ignores them, False stops the job.
     options: options of Spark's Kafka connector; those of Kafka's consumers begin with `kafka.`.
-    max_records_per_epoch: the most records that one epoch reads when a backlog takes the streaming path.
+    max_records_per_epoch: the most records that one epoch reads when a backlog uses the streaming strategy.
     backlog_lag_records: an epoch with more records of the source than this is backlog.
     """
 

@@ -194,7 +194,7 @@ class KafkaSourceSpec(SourceSpec):
     )
     max_records_per_epoch: Count | None = Field(
         default=None,
-        description="most records in one epoch when a backlog takes the streaming path; not given: no limit",
+        description="most records in one epoch when a backlog uses the streaming strategy; not given: no limit",
     )
     backlog_lag_records: Count | None = Field(
         default=None,

@@ -16,7 +16,7 @@ class TableSourceArguments(SourceArguments, total=False):
     starting: read only what was added from this version (Delta), snapshot (Iceberg) or time (UTC) on, such as
         `{"version": 7}`, `{"snapshot": 7}` or `{"timestamp": "2026-01-31 08:00:00"}`.
     options: options for the format's reader.
-    max_files_per_epoch: the most files that one epoch reads when a backlog takes the streaming path.
+    max_files_per_epoch: the most files that one epoch reads when a backlog uses the streaming strategy.
     """
 
     table: str
@@ -28,7 +28,7 @@ class TableSourceArguments(SourceArguments, total=False):
 class DeltaSourceArguments(TableSourceArguments, total=False):
     """Arguments of sources of Delta tables, with those of TableSourceArguments.
 
-    max_bytes_per_epoch: the most bytes that one epoch reads when a backlog takes the streaming path.
+    max_bytes_per_epoch: the most bytes that one epoch reads when a backlog uses the streaming strategy.
     """
 
     max_bytes_per_epoch: Size
@@ -37,7 +37,7 @@ class DeltaSourceArguments(TableSourceArguments, total=False):
 class IcebergSourceArguments(TableSourceArguments, total=False):
     """Arguments of sources of Iceberg tables, with those of TableSourceArguments.
 
-    max_records_per_epoch: the most records that one epoch reads when a backlog takes the streaming path.
+    max_records_per_epoch: the most records that one epoch reads when a backlog uses the streaming strategy.
     """
 
     max_records_per_epoch: int

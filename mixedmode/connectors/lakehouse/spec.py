@@ -71,7 +71,8 @@ class TableSourceSpec(SourceSpec):
     starting: TableStartSpec | None = Field(default=None, description="from where on; not given: all of the table")
     options: Options = Field(default={}, description="options for the format's reader, such as skipChangeCommits")
     max_files_per_epoch: Count | None = Field(
-        default=None, description="most files in one epoch when a backlog takes the streaming path; not given: no limit"
+        default=None,
+        description="most files in one epoch when a backlog uses the streaming strategy; not given: no limit",
     )
     max_bytes_per_epoch: PositiveBytes | None = Field(
         default=None, description="of Delta: most bytes in one epoch, as max-files-per-epoch; not given: no limit"

@@ -104,7 +104,9 @@ def test_an_error_in_a_record_names_the_record() -> None:
 
 def test_a_row_that_does_not_fit_names_the_field_and_the_record_that_it_comes_from() -> None:
     message = failure(operator_of(Twisted), [1, 2, 3, 4])
-    assert message.startswith("what the map function gave does not match the step's output: the field `v` is declared")
+    assert message.startswith(
+        "what the map function emitted does not match the step's output: the field `v` is declared"
+    )
     assert message.endswith('operator=map-1, method=map_record, record={"v": 3}')
 
 
@@ -119,7 +121,7 @@ def test_a_row_that_does_not_fit_names_the_field_and_the_record_that_it_comes_fr
 )
 def test_a_table_that_does_not_fit_is_refused(result: Callable[[pa.Table], Any], reason: str) -> None:
     message = failure(operator_of(Whole, result=result), [1])
-    assert message.startswith(f"what the map function gave does not match the step's output: {reason}")
+    assert message.startswith(f"what the map function emitted does not match the step's output: {reason}")
     assert message.endswith("operator=map-1, method=map_rows")
 
 

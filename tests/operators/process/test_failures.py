@@ -180,7 +180,7 @@ def test_a_row_that_does_not_match_the_output_is_refused_and_named(row: Any, rea
     with pytest.raises(InvalidJobError) as caught:
         epochs.run([("a", 0, 0), ("b", 0, 0), ("c", 0, 0), ("c", 1, 1), ("d", 0, 0)])
     message = str(caught.value)
-    assert re.match(f"what the process function gave does not match the step's output: {reason}", message)
+    assert re.match(f"what the process function emitted does not match the step's output: {reason}", message)
     assert 'key="c"' in message, "the key is named"
     assert not epochs.entries
 
@@ -192,7 +192,7 @@ def test_a_row_that_does_not_match_is_a_failure_of_its_record(row: Any, reason: 
     given = epochs.run([("a", 0, 0), ("a", 1, 1), ("a", 2, 0)])
     assert given.rows == [good, good]
     (letter,) = given.sides["dead-letter"]
-    assert re.match(f"what the process function gave does not match the step's output: {reason}", letter["error"])
+    assert re.match(f"what the process function emitted does not match the step's output: {reason}", letter["error"])
     assert json.loads(letter["record"])["v"] == 1
 
 
