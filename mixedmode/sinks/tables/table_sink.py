@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from typing_extensions import override
 
 from mixedmode.checkpoint import paths
@@ -35,7 +34,6 @@ from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN
-from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
 from mixedmode.sinks.tables.batches import batches_of
@@ -56,6 +54,7 @@ from mixedmode.sinks.tables.ledger import (
     new_entry,
     published,
 )
+from mixedmode.sinks.tables.refused_rows import check_keys, first_refused, refused
 from mixedmode.sinks.tables.replacing import replace_rows
 from mixedmode.sinks.tables.roll_back import mark_at, obstacle, prepare_history, roll_back
 from mixedmode.time.window_range import WindowRange
@@ -65,7 +64,6 @@ __all__ = ["TableSink"]
 #: waiting time before each retry; a server that is restarted is available after a few seconds
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
 _OWNER = DocumentKind("mixedmode-table-owner", 1, "the id under which a job owns its tables")
-_SHOWN_MAX = 200  # characters of a value in a message
 
 T = TypeVar("T")
 
@@ -161,7 +159,7 @@ class TableSink(StagedSink):
         try:
             self._patiently(publish)
         except RefusedError as error:  # from a constraint that is checked at the commit
-            raise self._refused(error, epoch) from error
+            raise refused(error, epoch, self._database.place) from error
         reach("table-committed", epoch)
         self.delete_staged(staged)
 
@@ -298,42 +296,12 @@ class TableSink(StagedSink):
     ) -> None:
         transaction.begin(shape, saves=saves)
         for rows in batches_of(self.store, staged, shape):
-            self._check_keys(rows, shape, epoch)
+            check_keys(rows, shape, epoch, self._database.place)
             try:
                 transaction.apply(rows)
             except RefusedError as error:
-                raise self._refused(*_first_refused(transaction, rows, error, epoch)) from error
-
-    def _check_keys(self, rows: pa.Table, shape: Shape, epoch: Epoch) -> None:
-        """Raise InvalidJobError for a NULL key: in SQL, NULL equals no other key, so the key would be stored twice."""
-        for name in shape.key_columns:
-            column = rows.column(name)
-            if column.null_count:
-                row = rows.slice(pc.index(column.is_valid(), False).as_py(), 1)
-                msg = (
-                    "a key column of an output is NULL, and NULL equals no other key in SQL, so the row could not be "
-                    "found again. Nothing of its epoch is in the table. Leave such rows out before the output, or "
-                    "replace the NULL (`coalesce`); then start the job anew, or from a savepoint before this epoch. "
-                    f"column={name}, row={_shown(row)}, epoch={epoch}, table={self._database.place}"
-                )
-                raise InvalidJobError(msg)
-
-    def _refused(self, error: RefusedError, epoch: Epoch, row: pa.Table | None = None) -> InvalidJobError:
-        place = self._database.place
-        values = {
-            "constraint": error.constraint,
-            "column": error.column,
-            "row": None if row is None else _shown(row),
-            "epoch": epoch,
-            "table": place,
-        }
-        shown = ", ".join(f"{name}={value}" for name, value in values.items() if value is not None)
-        return InvalidJobError(
-            f"the table refuses a row: {hidden(str(error))}. Nothing of its epoch is in the table; the epoch itself is "
-            "committed, and is written when the job is started again. So change the table (its constraints, types or "
-            "the rows they refer to), and start the job again; or go back to a savepoint, with a job that does not "
-            f"give such a row. {shown}"
-        )
+                found, row = first_refused(transaction, rows, error)
+                raise refused(found, epoch, self._database.place, row) from error
 
     def _identified(self) -> Writer:
         """Return the writer with the id of this checkpoint folder; draw an id for a new folder."""
@@ -375,29 +343,3 @@ class TableSink(StagedSink):
                     raise RetryableError(msg) from error
                 self._sleep(seconds)
         raise AssertionError
-
-
-def _first_refused(
-    transaction: Transaction, rows: pa.Table, error: RefusedError, epoch: Epoch
-) -> tuple[RefusedError, Epoch, pa.Table | None]:
-    """Find the first row that is refused, by bisection; the row is None if each row alone is accepted.
-    The transaction is lost.
-    """
-    while True:
-        first = rows.slice(0, (rows.num_rows + 1) // 2)
-        try:
-            transaction.apply(first)
-        except RefusedError as found:
-            if rows.num_rows == 1:
-                return found, epoch, rows
-            rows, error = first, found
-        else:
-            rows = rows.slice(first.num_rows)
-            if not rows.num_rows:
-                return error, epoch, None
-
-
-def _shown(row: pa.Table) -> str:
-    values = shown_rows(row.drop_columns([n for n in ("_op",) if n in row.column_names]))[0]
-    texts = {name: str(value) if isinstance(value, int | float) else repr(value) for name, value in values.items()}
-    return "{" + ", ".join(f"{name}: {text[:_SHOWN_MAX]}" for name, text in texts.items()) + "}"
