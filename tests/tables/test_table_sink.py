@@ -318,9 +318,10 @@ def test_a_row_that_a_constraint_refuses_is_named(place: Place, epoch: int) -> N
     constraint = "constraint=small, " if place.kind == "postgres" else ""
     assert str(caught.value) == (
         f"the table refuses a row: {why[place.kind]}. Nothing of its epoch is in the table. With "
-        "checkpoints, the epoch itself is committed, and is written when the job is started again. So change the table "
-        "(its constraints, types or the rows they refer to), and start the job again; or go back to a savepoint, with a "
-        f"job that does not emit such a row. {constraint}row={{k: 'k777', n: 4000}}, epoch={epoch}, table={place.place()}"
+        "checkpoints, the epoch itself is committed, and is written when the job is started again. So change the "
+        "table (its constraints, types or the rows they refer to), and start the job again; or go back to a savepoint, "
+        f"with a job that does not emit such a row. {constraint}"
+        f"row={{k: 'k777', n: 4000}}, epoch={epoch}, table={place.place()}"
     )
     assert place.rows() == ([("first", 1)] if epoch else [])
     with pytest.raises(InvalidJobError, match=r"row=\{k: 'x', n: None"):
