@@ -34,6 +34,10 @@ class Driver:
         """Send a signal to the driver, not to its Spark."""
         os.kill(self.process.pid, signal_number)
 
+    def send_to_group(self, signal_number: int) -> None:
+        """Send a signal to the driver's process group, as a terminal, `timeout` or a supervisor does."""
+        os.killpg(self.process.pid, signal_number)
+
     def read_until(self, text: str) -> None:
         """Wait until standard output holds `text`."""
         assert self.process.stdout is not None
@@ -49,9 +53,10 @@ class Driver:
                     self.output += line
 
     def wait(self) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error, once the run and its Spark have ended."""
+        """Exit code, standard output and standard error, once the run and its Spark have ended by themselves."""
         output, errors = self.process.communicate(timeout=SECONDS_MAX)
-        psutil.wait_procs(_session(self.process.pid), timeout=SECONDS_MAX)
+        _, left = psutil.wait_procs(_session(self.process.pid), timeout=SECONDS_MAX)
+        assert not left, f"processes that do not end: {left}"
         return self.process.returncode, self.output + output, errors
 
 
