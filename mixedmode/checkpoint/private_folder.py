@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.folders import make_folder
 
 __all__ = [
     "LOCK",
@@ -51,8 +52,13 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
     folder = parent / name
     parent_fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(FileExistsError):  # it is checked below, no matter who created it
+        try:
             os.mkdir(name, _PRIVATE, dir_fd=parent_fd)
+        except FileExistsError:
+            pass  # it is checked below, no matter who created it
+        except OSError as error:
+            error.filename = str(folder)  # the system names it without its parent
+            raise
         try:
             opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent_fd)
         except OSError as error:
@@ -76,11 +82,9 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
 def keep_private(folder: Path) -> None:
     """Create a folder that only its owner can enter; of an existing folder, remove the access of other users.
 
-    Missing parent folders get the mode that the umask implies. Raises InvalidJobError if the folder's mode cannot be
-    changed.
+    Raises RetryableError as make_folder, InvalidJobError if the folder's mode cannot be changed.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(_PRIVATE, exist_ok=True)
+    make_folder(folder, _PRIVATE)
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         mode = stat.S_IMODE(os.fstat(opened).st_mode)

@@ -10,6 +10,7 @@ from pathlib import Path
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
+from mixedmode.folders import make_folder
 from mixedmode.log import of_tasks
 from mixedmode.spark.class_archive import archive_options
 from mixedmode.spark.packages import connector_settings
@@ -136,7 +137,7 @@ def _retention(spec: JobSpec) -> dict[str, str]:
 
 def _java_options(log_folder: Path | None, asked: Mapping[str, str]) -> dict[str, str]:
     folder = log_folder or own_temporary_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     configuration = files("mixedmode.spark") / "log4j2.properties"
     logs = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
     options = (*logs, *_COMPILE_LATER, *archive_options(asked.get("spark.driver.extraClassPath", "")))
