@@ -85,9 +85,9 @@ def _record(place: ProcessPlace, started: "subprocess.Popen[bytes]", process: Jo
         place.enter()
     except (MixedmodeError, OSError) as error:
         _logger.warning(
-            "the job is started, and `mixedmode list` does not show it: its entry cannot be written. `mixedmode status` "
-            "and `mixedmode stop` find the job. To list it, set XDG_STATE_HOME to a folder that this user can write "
-            "to, and start it again. state_folder=%s, cause=%s",
+            "the job is started, and `mixedmode list` does not show it, because its entry cannot be written. The "
+            "commands `status`, `logs` and `stop` find the job. To list it, set XDG_STATE_HOME to a folder that this "
+            "user can write to, and start it again. state_folder=%s, cause=%s",
             state_folder().absolute(),
             str(error),
         )

@@ -21,7 +21,10 @@ def monitoring_file(name: str) -> str:
 
 
 def write_monitoring_files(folder: Path) -> list[Path]:
-    """Write the files to a folder, and return their paths. Files of the same names are replaced. Raises as make_folder."""
+    """Write the files to a folder, and return their paths. Files of the same names are replaced.
+
+    Raises as make_folder.
+    """
     make_folder(folder)
     written = [folder / name for name in monitoring_names()]
     for path in written:

@@ -148,8 +148,8 @@ def _gateway(settings: Mapping[str, str], output: IO[bytes]) -> Any:
     for key, value in settings.items():
         configuration.set(key, value)
     launch: Any = launch_gateway
-    # A signal to the process group is for the driver, which ends the JVM after its epoch: Ctrl-C of a terminal, SIGTERM
-    # of `timeout` or of a supervisor. The JVM ends by itself when its standard input does, so also if this process dies.
+    # A signal to the process group, such as Ctrl-C of a terminal or SIGTERM of `timeout`, is for the driver, which ends
+    # the JVM after its epoch. The JVM ends by itself when its standard input does, so also if this process is killed.
     return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT, "process_group": 0})
 
 

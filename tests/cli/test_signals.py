@@ -10,8 +10,6 @@ import pytest
 from mixedmode.cli.signals import ABORTED, stop_on_signals
 
 
-
-
 @pytest.fixture(autouse=True)
 def exits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Exit codes of the process, which does not end."""

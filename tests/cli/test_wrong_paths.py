@@ -99,3 +99,8 @@ def test_without_a_folder_for_states_the_list_is_empty(path: str, monkeypatch: p
 def test_a_folder_in_place_of_a_file_of_monitoring_is_one_message() -> None:
     Path("files", "grafana-dashboard.json").mkdir(parents=True)
     check(("monitoring", "PATH"), "files")
+
+
+def test_a_name_that_is_no_text_is_printed_with_escapes() -> None:
+    assert "folder\\udcff/grafana-dashboard.json" in command("monitoring", "folder\udcff").stdout
+    assert Path("folder\udcff").is_dir()
