@@ -299,7 +299,7 @@ def state(  # noqa: PLR0913, PLR0917  # one argument per option
 
 
 @app.command()
-def verify(job: JobFile, overrides: Overrides = None) -> None:
+def verify(job: JobFile, overrides: Overrides = None, no_lease: NoLease = False) -> None:
     """Run a job again over the input of its newest checkpoint, and compare with its table, key by key."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
@@ -309,7 +309,7 @@ def verify(job: JobFile, overrides: Overrides = None) -> None:
         from mixedmode.cli.verify import verification_text
         from mixedmode.driver.verification import verify_job
 
-        found = verify_job(loaded)
+        found = verify_job(loaded, has_lease=not no_lease)
         screen_print(verification_text(found))
         if not found.differences.are_none:
             raise typer.Exit(1)
