@@ -23,6 +23,7 @@ __all__ = [
     "keep_private",
     "own_subfolder",
     "own_temporary_folder",
+    "own_temporary_path",
     "private_subfolder",
     "try_lock",
 ]
@@ -38,9 +39,14 @@ def own_temporary_folder() -> Path:
     return own_subfolder(Path(tempfile.gettempdir()))
 
 
+def own_temporary_path() -> Path:
+    """Return the path of own_temporary_folder, which may be missing."""
+    return Path(tempfile.gettempdir()) / _own_name()
+
+
 def own_subfolder(parent: Path) -> Path:
     """Return this user's folder in a folder of all users. Raises as private_subfolder."""
-    return private_subfolder(parent, f"mixedmode-{os.getuid()}")
+    return private_subfolder(parent, _own_name())
 
 
 def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Path:
@@ -120,6 +126,10 @@ def holds(folder: Path, lock: IO[str]) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat((folder / LOCK).stat(), os.fstat(lock.fileno()))
     return False
+
+
+def _own_name() -> str:
+    return f"mixedmode-{os.getuid()}"
 
 
 def _unsafe(folder: Path, why: str) -> InvalidJobError:

@@ -17,8 +17,9 @@ from mixedmode.spark.packages import connector_settings
 from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import DAEMON
 
-__all__ = ["LOG_FILE", "LOG_WRITER", "SAME_WORKERS", "SPARKS_LOG_WRITER", "set_python", "settings_of"]
+__all__ = ["LOGS", "LOG_FILE", "LOG_WRITER", "SAME_WORKERS", "SPARKS_LOG_WRITER", "set_python", "settings_of"]
 
+LOGS = "logs"  # the folder in a checkpoint folder
 LOG_FILE = "spark.log"
 #: Spark SQL sets this variable for its workers; other jobs have it if it is set for all of them
 SAME_WORKERS = "SPARK_SIMPLIFIED_TRACEBACK"
