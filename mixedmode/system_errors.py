@@ -8,11 +8,15 @@ import errno
 
 from mixedmode.errors import RetryableError
 
-__all__ = ["system_error", "system_words", "too_many_files"]
+__all__ = ["NOT_A_FOLDER", "system_error", "system_words", "too_many_files"]
 
 _FILES = ("this process may not open more files", "Raise the limit (`ulimit -n 4096`)")
 _FULL = ("no space is left on the disk", "Free space or move the folder to a larger disk")
 _FORBIDDEN = ("permission was denied", "Give this user read and write access")
+NOT_A_FOLDER = ("there is a file where its folder should be", "Name another folder, or remove the file")
+_NOT_A_FILE = ("there is a folder where its file should be", "Name another file, or remove the folder")
+_LONG = ("a name in the path is too long for the system", "Choose a shorter one")
+_CIRCLE = ("the links in the path lead in a circle", "Name another path, or correct the links")
 _UNREACHED = ("a server does not take the connection, or ended it", "Check that it runs and can be reached")
 _WORDS = {
     errno.EMFILE: _FILES,
@@ -22,6 +26,10 @@ _WORDS = {
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: _FORBIDDEN,
+    errno.ENOTDIR: NOT_A_FOLDER,
+    errno.EISDIR: _NOT_A_FILE,
+    errno.ENAMETOOLONG: _LONG,
+    errno.ELOOP: _CIRCLE,
     errno.ECONNREFUSED: _UNREACHED,
     errno.ECONNRESET: _UNREACHED,
     errno.ECONNABORTED: _UNREACHED,

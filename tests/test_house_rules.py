@@ -44,6 +44,7 @@ ONLY_FROM = {
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("cache", "changes", "clock", "crash_points", "durations", "installed", "profile", "secrets", "system_errors"),
+    ("folders",),
     ("log",),
     ("keys",),
     ("sort", "time", "expressions"),

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.folders import make_folder
 
 __all__ = [
     "LOCK",
@@ -22,6 +23,7 @@ __all__ = [
     "keep_private",
     "own_subfolder",
     "own_temporary_folder",
+    "own_temporary_path",
     "private_subfolder",
     "try_lock",
 ]
@@ -37,9 +39,14 @@ def own_temporary_folder() -> Path:
     return own_subfolder(Path(tempfile.gettempdir()))
 
 
+def own_temporary_path() -> Path:
+    """Return the path of own_temporary_folder, which may be missing."""
+    return Path(tempfile.gettempdir()) / _own_name()
+
+
 def own_subfolder(parent: Path) -> Path:
     """Return this user's folder in a folder of all users. Raises as private_subfolder."""
-    return private_subfolder(parent, f"mixedmode-{os.getuid()}")
+    return private_subfolder(parent, _own_name())
 
 
 def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Path:
@@ -51,8 +58,13 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
     folder = parent / name
     parent_fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        with suppress(FileExistsError):  # it is checked below, no matter who created it
+        try:
             os.mkdir(name, _PRIVATE, dir_fd=parent_fd)
+        except FileExistsError:
+            pass  # it is checked below, no matter who created it
+        except OSError as error:
+            error.filename = str(folder)  # the system names it without its parent
+            raise
         try:
             opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent_fd)
         except OSError as error:
@@ -76,11 +88,9 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
 def keep_private(folder: Path) -> None:
     """Create a folder that only its owner can enter; of an existing folder, remove the access of other users.
 
-    Missing parent folders get the mode that the umask implies. Raises InvalidJobError if the folder's mode cannot be
-    changed.
+    Raises RetryableError as make_folder, InvalidJobError if the folder's mode cannot be changed.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(_PRIVATE, exist_ok=True)
+    make_folder(folder, _PRIVATE)
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         mode = stat.S_IMODE(os.fstat(opened).st_mode)
@@ -116,6 +126,10 @@ def holds(folder: Path, lock: IO[str]) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat((folder / LOCK).stat(), os.fstat(lock.fileno()))
     return False
+
+
+def _own_name() -> str:
+    return f"mixedmode-{os.getuid()}"
 
 
 def _unsafe(folder: Path, why: str) -> InvalidJobError:

@@ -247,8 +247,6 @@ def _explained(error: OSError | BaseError) -> tuple[str, str]:
         return "permission was denied", "Give this user read and write access"
     if isinstance(error, UnauthenticatedError):
         return "the credentials were not accepted", "Renew the credentials in the environment"
-    if isinstance(error, NotADirectoryError):
-        return "there is a file where its folder should be", "Name another folder, or remove the file"
     if isinstance(error, OSError) and error.strerror:
         return f"the system says {error.strerror!r}", "Repair the folder or the disk"
     if is_ended_upload(error):

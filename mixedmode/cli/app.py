@@ -3,13 +3,11 @@
 Exit codes: 0 done, 2 wrong job file or input, 1 a failed run, 130 stopped at once by a second Ctrl-C.
 """
 
-import signal
 import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
@@ -19,6 +17,7 @@ from mixedmode.cli.commands import add_commands
 from mixedmode.cli.doctor import doctor_report, require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
 from mixedmode.cli.savepoint import savepoints
+from mixedmode.cli.signals import stop_on_signals
 from mixedmode.cli.state_format import StateFormat
 from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel
 
@@ -44,7 +43,6 @@ Certificate = Annotated[
 ]
 Key = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="The key of the certificate, as PEM.")]
 NoLease = Annotated[bool, typer.Option("--no-lease", help="Write nothing: the job may drop the checkpoint meanwhile.")]
-ABORTED = 130
 
 
 def _print_version(is_wanted: bool) -> None:  # noqa: FBT001  # typer calls it
@@ -122,7 +120,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         from mixedmode.driver.run import RunOptions, Until, run_job
 
         until = Until.DRAINED if drain else Until.IDLE if until_idle else Until.STOPPED
-        options = RunOptions(until=until, stop=_stop_on_signals(), drain=threading.Event())
+        options = RunOptions(until=until, stop=stop_on_signals(), drain=threading.Event())
         with ExitStack() as stack:
             if traces:
                 from mixedmode.driver.traces import exported_traces
@@ -301,7 +299,7 @@ def state(  # noqa: PLR0913, PLR0917  # one argument per option
 
 
 @app.command()
-def verify(job: JobFile, overrides: Overrides = None) -> None:
+def verify(job: JobFile, overrides: Overrides = None, no_lease: NoLease = False) -> None:
     """Run a job again over the input of its newest checkpoint, and compare with its table, key by key."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
@@ -311,7 +309,7 @@ def verify(job: JobFile, overrides: Overrides = None) -> None:
         from mixedmode.cli.verify import verification_text
         from mixedmode.driver.verification import verify_job
 
-        found = verify_job(loaded)
+        found = verify_job(loaded, has_lease=not no_lease)
         screen_print(verification_text(found))
         if not found.differences.are_none:
             raise typer.Exit(1)
@@ -349,7 +347,7 @@ def serve(
     with errors_as_messages():
         from mixedmode.cli.serve import serve_folders
 
-        stop = _stop_on_signals("stopping")
+        stop = stop_on_signals("stopping")
         serve_folders(directories, listen, cert, key, stop, has_leases=not no_lease)
 
 
@@ -365,24 +363,4 @@ def demo(
         require_environment([directory])
         from mixedmode.cli.demo import run_demo
 
-        run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=_stop_on_signals())
-
-
-def _stop_on_signals(text: str = "stopping: finishing the epoch under way (again to stop at once)") -> threading.Event:
-    """An event that the first Ctrl-C or SIGTERM sets; the second one ends the process at once."""
-    stop = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if stop.is_set():
-            sys.stderr.write("\nstopped at once; the epoch under way is run again at the next start\n")
-            sys.stderr.flush()
-            import os
-
-            os._exit(ABORTED)
-        stop.set()
-        sys.stderr.write(f"\n{text}\n")
-
-    signal.signal(signal.SIGINT, on_signal)
-    signal.signal(signal.SIGTERM, on_signal)
-    return stop
+        run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=stop_on_signals())

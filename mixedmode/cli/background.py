@@ -3,6 +3,7 @@
 The process of a job is `mixedmode run` in a session of its own. So it goes on when the shell ends.
 """
 
+import logging
 import signal
 import socket
 import subprocess
@@ -19,13 +20,14 @@ from rich.table import Table
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import Pause, PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known
+from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known, state_folder
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec
-from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
+from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 
 __all__ = ["JobStatus", "follow_log", "last_lines", "listed_jobs", "size_of", "start_job", "status_of", "stop_job"]
 
+_logger = logging.getLogger(__name__)
 _LOG_BYTES_MAX = 64 * 1024 * 1024  # a longer log is renamed at the next start
 _LINES_OF_FAILURE = 20
 _POLL_SECONDS = 0.1
@@ -59,7 +61,7 @@ def start_job(
             )
         began = began_of(process.pid)
         if began is not None:
-            place.write(JobProcess(spec.name, process.pid, began, socket.gethostname(), clock.now_ms()))
+            _record(place, process, JobProcess(spec.name, process.pid, began, socket.gethostname(), clock.now_ms()))
     try:
         code = process.wait(wait_seconds)
     except subprocess.TimeoutExpired:
@@ -69,6 +71,26 @@ def start_job(
         return f"{spec.name}: started, and ended already: its input has ended, or it was stopped.\n{said}"
     msg = f"the job ended right after its start. Its log has the reason:\n{said}\nexit_code={code}, log={place.log}"
     raise RetryableError(msg)
+
+
+def _record(place: ProcessPlace, started: "subprocess.Popen[bytes]", process: JobProcess) -> None:
+    """Store a process that has just begun. Without a record, no command would find it, so it is ended then."""
+    try:
+        place.write(process)
+    except OSError:
+        started.terminate()
+        started.wait()
+        raise
+    try:
+        place.enter()
+    except (MixedmodeError, OSError) as error:
+        _logger.warning(
+            "the job is started, and `mixedmode list` does not show it, because its entry cannot be written. The "
+            "commands `status`, `logs` and `stop` find the job. To list it, set XDG_STATE_HOME to a folder that this "
+            "user can write to, and start it again. state_folder=%s, cause=%s",
+            state_folder().absolute(),
+            str(error),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """`mixedmode demo`: a history, a feed in a separate process, and one job over both, on this machine."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from mixedmode.config import LoadedJob, load_job
 from mixedmode.demo.orders import Shop, history
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
+from mixedmode.folders import make_folder
 
 ORDERS_PER_SECOND = 20_000
 ROWS_SHOWN = 8
@@ -93,7 +95,7 @@ def _start_feed(directory: Path, *, orders: int, customers: int) -> "subprocess.
 
 
 def _make_empty(directory: Path) -> None:
-    """Delete an earlier demo. Raises InvalidJobError if the folder holds anything else."""
+    """Delete an earlier demo. Raises InvalidJobError if the folder holds anything else, and as make_folder."""
     marker = directory / _MARKER
     if directory.exists() and any(directory.iterdir()) and not marker.exists():
         msg = (
@@ -101,6 +103,7 @@ def _make_empty(directory: Path) -> None:
             f"Name another one with --directory. folder={directory}"
         )
         raise InvalidJobError(msg)
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    if directory.exists():
+        shutil.rmtree(os.path.realpath(directory))
+    make_folder(directory)
     marker.touch()

@@ -1,7 +1,9 @@
 """The output of results and errors, common to all commands."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 
 import typer
 
@@ -15,9 +17,13 @@ from mixedmode.system_errors import system_error
 def errors_as_messages(form: LogFormat | None = None, level: LogLevel | None = None) -> Iterator[None]:
     """End the command with the text and exit code of a MixedmodeError, or of an error of the system.
 
+    Standard output escapes what is no text, such as a name of a file that is not UTF-8, as standard error does.
+
     Other errors are defects and keep their stack trace. With a format or a level, the run has log lines on standard
     error, from `info` on by default. Without them, only warnings have lines, and the display shows the events of a run.
     """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     is_logged = form is not None or level is not None
     least = level or (LogLevel.INFO if is_logged else LogLevel.WARNING)
     with lines_on_stderr(form or LogFormat.TEXT, least, leaves_out=() if is_logged else (RUN,)):

@@ -4,7 +4,7 @@
     <checkpoint folder>/logs/run.log     what it printed
 
 If the checkpoint folder is a URL, both are in a folder of the same content below `state_folder()`. There, each job also
-has an entry for `mixedmode list`.
+has an entry for `mixedmode list`. Only a start makes these folders.
 
 The system gives the number of a process that has ended to another one. So a record also has the time at which its
 process began, which the system tells: a process with another time is another process (I1).
@@ -22,7 +22,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,10 +31,12 @@ from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.private_folder import private_subfolder
 from mixedmode.config import JobSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
+from mixedmode.folders import make_folder
 
 __all__ = ["JobProcess", "ProcessPlace", "places_known", "state_folder"]
 
 _RECORD, _LOCK, _LOG = "process.json", "process.lock", "run.log"
+_ENTRIES = "jobs"  # the folder of the entries for `mixedmode list`, in the state folder
 _PROCESS = DocumentKind("mixedmode-process", 1, "the record of a process")
 
 
@@ -102,10 +104,15 @@ def _began_by_ps(pid: int) -> str | None:
 
 
 def state_folder() -> Path:
-    """Return the folder of this user for what outlives a command: XDG_STATE_HOME/mixedmode."""
-    root = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
-    root.mkdir(parents=True, exist_ok=True)
-    return private_subfolder(root, "mixedmode")
+    """Return the folder of this user for what outlives a command: XDG_STATE_HOME/mixedmode. It need not exist."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mixedmode"
+
+
+def _made_below_state(name: str) -> Path:
+    """Return a folder below the state folder, and make both if they are missing. Raises as private_subfolder."""
+    folder = state_folder()
+    make_folder(folder.parent)
+    return private_subfolder(private_subfolder(folder.parent, folder.name), name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +133,7 @@ class ProcessPlace:
             )
             raise InvalidJobError(msg)
         if "://" in folder:
-            local = private_subfolder(state_folder(), f"job-{_short(folder)}")
+            local = state_folder() / f"job-{_short(folder)}"
             return cls(local, local / "logs")
         return cls(Path(folder), Path(folder) / "logs")
 
@@ -144,17 +151,22 @@ class ProcessPlace:
             return None
 
     def write(self, process: JobProcess) -> None:
-        """Store the process of a start, and an entry for `places_known`."""
+        """Store the process of a start."""
         staged = self.folder / f"{_RECORD}.{os.getpid()}"
         staged.write_bytes(encode_as(_PROCESS, process))
         staged.replace(self.folder / _RECORD)
-        entry = private_subfolder(state_folder(), "jobs") / f"{_short(str(self.folder.absolute()))}.json"
+
+    def enter(self) -> None:
+        """Store an entry for `places_known`.  Raises OSError, and the errors of private_subfolder."""
+        entry = _made_below_state(_ENTRIES) / f"{_short(str(self.folder.absolute()))}.json"
         entry.write_text(json.dumps([str(self.folder.absolute()), str(self.logs.absolute())]), encoding="utf-8")
 
     @contextmanager
     def starting(self) -> Iterator[None]:
         """Start a process in the block.  Raises RetryableError if another start is under way, or the job runs."""
-        self.logs.mkdir(parents=True, exist_ok=True)
+        if self.folder.parent == state_folder():
+            _made_below_state(self.folder.name)
+        make_folder(self.logs)
         with (self.folder / _LOCK).open("w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -174,14 +186,15 @@ class ProcessPlace:
 def places_known() -> list[ProcessPlace]:
     """Return the places of the jobs that this user has started here; a place without a record is forgotten."""
     found = []
-    for entry in sorted(private_subfolder(state_folder(), "jobs").glob("*.json")):
+    for entry in sorted((state_folder() / _ENTRIES).glob("*.json")):
         try:
             folder, logs = json.loads(entry.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):
             continue
         place = ProcessPlace(Path(folder), Path(logs))
         if place.read() is None:
-            entry.unlink(missing_ok=True)
+            with suppress(OSError):  # where nothing can be written, it is only left out
+                entry.unlink(missing_ok=True)
         else:
             found.append(place)
     return found

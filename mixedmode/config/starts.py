@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Self
 
+from mixedmode.config.outside_texts import parse_json
 from mixedmode.errors import InvalidJobError
 
 __all__ = ["StartPoint", "parse_instant"]
@@ -58,6 +59,6 @@ def parse_instant(text: str) -> datetime | None:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         return None

@@ -11,7 +11,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.config import JobSpec
 from mixedmode.errors import MixedmodeError
 from mixedmode.spark.jvm import begin_jvm
-from mixedmode.spark.settings import set_python, settings_of
+from mixedmode.spark.settings import LOGS, set_python, settings_of
 
 __all__ = ["begin_spark", "keep_checkpoints_private", "log_folder_of"]
 
@@ -42,4 +42,4 @@ def log_folder_of(spec: JobSpec) -> Path:
     folder = spec.execution.checkpointing.dir
     if folder is None or "://" in folder:
         return own_temporary_folder()
-    return Path(folder) / "logs"
+    return Path(folder) / LOGS

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
+from mixedmode.config.outside_texts import whole_number
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeyGroupRange, group_range
@@ -78,10 +79,11 @@ class _Question:
 
 
 def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
+    number = whole_number(text)
+    if number is None:
         msg = f"this option of mixedmode-state is a whole number from 0 on. {name}={text}"
         raise InvalidJobError(msg)
-    return int(text)
+    return number
 
 
 class StateDataSource(DataSource):

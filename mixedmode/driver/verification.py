@@ -29,7 +29,7 @@ from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.driver.comparison import Differences, differences
 from mixedmode.driver.scratch import document_in_scratch, without
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.queryable import open_state
+from mixedmode.queryable import LEASE_SECONDS, open_state
 from mixedmode.sinks.table import read_output, table_at
 
 __all__ = ["Verified", "input_files", "linked_input", "refusal", "replay_spec", "verify_job"]
@@ -47,9 +47,10 @@ class Verified:
     differences: Differences
 
 
-def verify_job(job: LoadedJob) -> Verified:
+def verify_job(job: LoadedJob, *, has_lease: bool = True) -> Verified:
     """Run a job over the input of its newest checkpoint, in folders of its own, and compare with its table.
 
+    has_lease: False writes nothing to the checkpoint folder, so the job may drop the checkpoint meanwhile.
     Raise InvalidJobError, with the reason, for a job that cannot be replayed, and the errors of a run.
     """
     from mixedmode.driver.run import RunOptions, Until, run_job  # noqa: PLC0415 - Spark is loaded only to run
@@ -62,7 +63,8 @@ def verify_job(job: LoadedJob) -> Verified:
     folder, sink = spec.execution.checkpointing.dir, spec.sink
     assert folder is not None, spec.name
     assert isinstance(sink, FileSinkSpec), spec.name
-    with open_state(folder) as state, temporary_folder("verify-") as scratch:
+    lease_seconds = LEASE_SECONDS if has_lease else 0
+    with open_state(folder, lease_seconds=lease_seconds) as state, temporary_folder("verify-") as scratch:
         manifest = state.manifest
         files = input_files(CheckpointLog(ObjectStore(folder)), manifest)
         (source,) = spec.sources.values()

@@ -1,12 +1,12 @@
 """The wanted keys of a read: values that a person or a program names, as encoded keys. Pure."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.config.outside_texts import parse_json, shown_value
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
@@ -47,14 +47,17 @@ def key_of_text(text: str, fields: Sequence[pa.Field], *, is_prefix: bool) -> An
     """
     if text.startswith("["):
         try:
-            values = json.loads(text)
-        except json.JSONDecodeError:
+            values = parse_json(text)
+        except ValueError:
             values = None
         if isinstance(values, list) and (is_prefix or len(values) == len(fields)):
             return values
     if len(fields) > 1 and not is_prefix:
         columns = ", ".join(field.name for field in fields)
-        msg = f"the key has the columns {columns}. Give their values as a JSON array, such as '[\"DE\", 3]'. key={text}"
+        msg = (
+            f"the key has the columns {columns}. Give their values as a JSON array, such as '[\"DE\", 3]'. "
+            f"key={shown_value(text)}"
+        )
         raise InvalidJobError(msg)
     return text
 
@@ -76,7 +79,8 @@ def _values(key: Any, fields: Sequence[pa.Field], count: int | None) -> Sequence
     if not (1 <= len(values) <= len(fields) and count in (None, len(values))):
         columns = ", ".join(f"{field.name} {field.type}" for field in fields)
         msg = (
-            f"the number of values does not fit the key. Name a value of each column: {columns}. values={list(values)}"
+            f"the number of values does not fit the key. Name a value of each column: {columns}. "
+            f"values={shown_value(list(values))}"
         )
         raise InvalidJobError(msg)
     return values
@@ -100,7 +104,7 @@ def _one(value: Any, field: pa.Field) -> pa.Array:
     try:
         return _cast([value], field.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        msg = f"a value does not fit its key column. column={field.name}, type={field.type}, value={value!r}"
+        msg = f"a value does not fit its key column. column={field.name}, type={field.type}, value={shown_value(value)}"
         raise InvalidJobError(msg) from error
 
 

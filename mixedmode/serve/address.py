@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mixedmode.config.outside_texts import whole_number
 from mixedmode.errors import InvalidJobError
 
 __all__ = ["CONTROL_TOKEN", "READ_TOKEN", "TOKEN_LENGTH_MIN", "Address", "Tokens", "check_exposed", "parse_address"]
@@ -70,15 +71,15 @@ def parse_address(text: str) -> Address:
     """
     host, _, port = text.rpartition(":")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    is_valid_port = port.isascii() and port.isdigit() and int(port) <= _PORT_MAX
+    number = whole_number(port)
     is_valid_host = (":" not in host or bare != host) and bare == bare.strip() and (bare != "" or text == port)
-    if not is_valid_port or not is_valid_host:
+    if number is None or number > _PORT_MAX or not is_valid_host:
         msg = (
             "the address of the server is not one: write a port, or a host and a port, such as 8080, 0.0.0.0:8080 or "
-            f"[::]:8080. found={text}"
+            f"[::]:8080. found={text[:200]}"
         )
         raise InvalidJobError(msg)
-    return Address(bare or _LOCALHOST, int(port))
+    return Address(bare or _LOCALHOST, number)
 
 
 def read_tokens(environment: Mapping[str, str]) -> Tokens:

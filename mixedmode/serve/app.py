@@ -9,7 +9,6 @@ POST  /api/v1/{savepoint,rescale,pause,resume,stop,drain}of a running job
 """
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mixedmode.config.outside_texts import parse_json, whole_number
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.access import Kind
@@ -44,7 +44,6 @@ from mixedmode.serve.state import (
     rows_document,
     steps_document,
     steps_epoch,
-    whole_number,
 )
 from mixedmode.serve.stream import Hub, frame
 from mixedmode.serve.view import EPOCHS_KEPT, JobView
@@ -308,8 +307,8 @@ async def _body(request: Request) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "the body must be JSON, with content-type: application/json")
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
+        found = parse_json(text)
+    except ValueError:
         found = None
     if not isinstance(found, dict):
         raise HTTPException(400, "the body is not an object of JSON")

@@ -13,6 +13,7 @@ from typing import Any
 
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, RuntimeMode
+from mixedmode.config.outside_texts import shown_value
 from mixedmode.driver.pausing import ask_to_pause, ask_to_resume
 from mixedmode.driver.rescale_requests import ask_to_rescale
 from mixedmode.driver.savepoints import take_savepoint
@@ -112,7 +113,7 @@ class Control:
             raise InvalidJobError(msg)
         subtasks = given["subtasks"]
         if subtasks is not None and (not isinstance(subtasks, int) or isinstance(subtasks, bool)):
-            msg = f"the number of subtasks is not a whole number. found={str(subtasks)[:200]}"
+            msg = f"the number of subtasks is not a whole number. found={shown_value(subtasks)}"
             raise InvalidJobError(msg)
         if subtasks is None and step is not None:
             msg = 'all requests are withdrawn together: send {"subtasks": null} without a step'
@@ -138,6 +139,6 @@ def _check_names(given: Document, known: set[str]) -> None:
 def _text(given: Document, name: str) -> str | None:
     value: Any = given.get(name)
     if value is not None and not isinstance(value, str):
-        msg = f"{name} must be a text. found={str(value)[:200]}"
+        msg = f"{name} must be a text. found={shown_value(value)}"
         raise InvalidJobError(msg)
     return value

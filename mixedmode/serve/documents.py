@@ -6,6 +6,7 @@ A value that this process has looked up as a secret is replaced by its reference
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
@@ -35,17 +36,23 @@ from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 __all__ = ["Document", "as_json", "epoch_document", "event_document", "kind_of", "manifest_document", "watermark_ms"]
 
 Document = dict[str, Any]
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def as_json(document: object) -> str:
-    """Return a document as JSON on one line, without secrets. JSON has no infinite numbers, so they become null."""
+    """Return a document as JSON on one line, without secrets. The text can be encoded as UTF-8.
+
+    JSON has no infinite numbers, so they become null. Half of a pair of surrogates is escaped, as JSON allows.
+    """
     try:
         text = _ENCODER.encode(document)
     except (TypeError, ValueError):  # an infinite number, or a mapping that is no dict
-        return _ENCODER.encode(_cleaned(document))
-    # most answers have neither, and walking through all of their values costs more than writing them
-    return _ENCODER.encode(_cleaned(document)) if has_secrets_in_json(text) else text
+        text = _ENCODER.encode(_cleaned(document))
+    else:
+        # most answers have neither, and walking through all of their values costs more than writing them
+        text = _ENCODER.encode(_cleaned(document)) if has_secrets_in_json(text) else text
+    return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _cleaned(value: Any) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mixedmode.config.outside_texts import whole_number
 from mixedmode.serve.access import Kind, Refusal, refusal
 from mixedmode.serve.address import Tokens
 from mixedmode.serve.documents import as_json
@@ -92,7 +93,7 @@ class Guard:
             by_name.keys() & {"host", "authorization", "origin"}
         ):
             return Refusal(400, "a header occurs twice")
-        length = by_name.get("content-length", "0")
-        if not length.isdigit() or int(length) > (BODY_BYTES_MAX if method == "POST" else 0):
+        length = whole_number(by_name.get("content-length", "0"))
+        if length is None or length > (BODY_BYTES_MAX if method == "POST" else 0):
             return Refusal(413, f"the body is too large: a POST has at most {BODY_BYTES_MAX} bytes, a GET none")
         return refusal(self._kind_of_path(method, scope["path"]), by_name, self._tokens)

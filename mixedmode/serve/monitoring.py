@@ -3,6 +3,8 @@
 from importlib.resources import files
 from pathlib import Path
 
+from mixedmode.folders import make_folder
+
 __all__ = ["monitoring_file", "monitoring_names", "write_monitoring_files"]
 
 _FOLDER = "dashboards"
@@ -19,8 +21,11 @@ def monitoring_file(name: str) -> str:
 
 
 def write_monitoring_files(folder: Path) -> list[Path]:
-    """Write the files to a folder, and return their paths. Files of the same names are replaced."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the files to a folder, and return their paths. Files of the same names are replaced.
+
+    Raises as make_folder.
+    """
+    make_folder(folder)
     written = [folder / name for name in monitoring_names()]
     for path in written:
         path.write_text(monitoring_file(path.name), encoding="utf-8")

@@ -18,6 +18,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import ipc
 
+from mixedmode.config.outside_texts import whole_number
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable.kept import KeptState
@@ -38,7 +39,6 @@ __all__ = [
     "rows_document",
     "steps_document",
     "steps_epoch",
-    "whole_number",
 ]
 
 ARROW = "application/vnd.apache.arrow.stream"
@@ -48,7 +48,6 @@ PAGE_BYTES_MAX = 64 * 1024 * 1024
 _NAMES = ("job", "key", "prefix", "name", "epoch", "limit", "after")
 _NAMES_OF_STEPS = ("job", "epoch")
 _POINTS_MAX = 16  # keys of a request that is answered together with others
-_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +139,6 @@ def _number(parameters: Mapping[str, str], name: str) -> int | None:
         msg = f"{name} is not a whole number from 0 on. found={text[:200]}"
         raise InvalidJobError(msg)
     return number
-
-
-def whole_number(text: str) -> int | None:
-    """Return the number from 0 on that a parameter of a request is; None for any other text."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
 
 
 def prefers_arrow(accept: str) -> bool:

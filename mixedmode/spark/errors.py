@@ -5,6 +5,7 @@ errors.py of a connector knows the texts of its libraries. No other module reads
 """
 
 import re
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
 from mixedmode.spark.damaged import WRONG_RECORD, damaged_file
 from mixedmode.spark.jvm import ended_message, has_ended
+from mixedmode.spark.settings import LOGS
+from mixedmode.spark.socket_folder import lost_folder
 from mixedmode.system_errors import system_error
 
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
@@ -53,6 +56,9 @@ _OTHER_PYTHON = re.compile(
     r"(\[PYTHON_VERSION_MISMATCH\][^\n]*"
     r"|No module named '?(?:mixedmode|operators|pyspark|pyarrow|rocksdict|msgspec)\b[^\n]*)"
 )
+_FULL = re.compile("No space left on device|Disk quota exceeded")
+#: the file in Java's words, and in Python's
+_FULL_FILE = re.compile(rf"(/[^\n:]*) \((?:{_FULL.pattern})\)|(?:{_FULL.pattern}): '([^'\n]+)'")
 _FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")
 _FILE_OF_RECORD = re.compile(r"a record of a source is not what .* file=(\S+), record=", re.DOTALL)
 
@@ -92,10 +98,11 @@ def errors_explained(log_file: Path | str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        of_system = None if has_ended(error) else system_error(error, f"log={log_file}")
+        of_system = None if has_ended(error) else system_error(error, _places(error, str(log_file)))
         if of_system is not None:
             raise of_system from error
-        if not isinstance(error, MixedmodeError | PySparkException | Py4JError) and not has_ended(error):
+        is_known = isinstance(error, MixedmodeError | PySparkException | Py4JError)
+        if not is_known and not has_ended(error) and lost_folder() is None:
             raise  # a defect of the program keeps its stack trace
         found = explained(error, log_file=str(log_file))
         if found is error:
@@ -143,15 +150,34 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     own = _OWN.search(text)
     if own is not None:
         return RetryableError(f"{own[1]}, log={log_file}")
-    of_system = system_error(text, f"log={log_file}")
+    of_system = system_error(text, _places(text, log_file))
     if of_system is not None:
         return of_system
-    cause = _innermost(text)
+    cause, lost = _innermost(text), lost_folder()
+    if lost is not None:
+        msg = (
+            "a folder that this run needs was deleted while it ran, so its tasks cannot go on, and nothing of their "
+            "epoch was committed. Keep other programs from deleting there, or set TMPDIR to a folder that nothing "
+            f"empties; then start the job again: it resumes. folder={lost}, cause={cause}, log={log_file}"
+        )
+        return RetryableError(msg)
     msg = (
         "a task failed, and nothing of its epoch was committed. Look at the cause; when "
         f"it is repaired, start the job again: it resumes. cause={cause}, log={log_file}"
     )
     return RetryableError(msg)
+
+
+def _places(error: BaseException | str, log_file: str) -> str:
+    """Return the values of an error of the system: the log, and of a full disk its file, or the folders it may be."""
+    if (isinstance(error, OSError) and error.filename) or not _FULL.search(str(error)):
+        return f"log={log_file}"
+    file = _FULL_FILE.search(str(error))
+    if file is not None:
+        return f"path={file[1] or file[2]}, log={log_file}"
+    folder = Path(log_file).parent
+    checkpoints = f"checkpoint_folder={folder.parent}, " if folder.name == LOGS else ""
+    return f"{checkpoints}temporary_folder={tempfile.gettempdir()}, log={log_file}"
 
 
 def _of_connector(text: str) -> MixedmodeError | None:

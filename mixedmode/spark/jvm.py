@@ -77,6 +77,7 @@ def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
         begun.finish()
     elif not _has_jvm():
         _launch(settings, log_folder)
+        _archive_later(settings)
 
 
 def _has_jvm() -> bool:
@@ -84,13 +85,14 @@ def _has_jvm() -> bool:
 
 
 class _Begun(threading.Thread):
-    """A JVM that is being started."""
+    """A JVM that is being started. If nobody waits for it, it ends with this process, and leaves nothing."""
 
     def __init__(self, settings: Mapping[str, str], log_folder: Path | None) -> None:
         super().__init__(name="start of Spark's JVM", daemon=True)
         self._settings = settings
         self._log_folder = log_folder
         self._error: BaseException | None = None
+        atexit.register(self.end_unused)
 
     @override
     def run(self) -> None:
@@ -101,9 +103,22 @@ class _Begun(threading.Thread):
 
     def finish(self) -> None:
         """Wait until the JVM has started, or raise the error of its start."""
+        atexit.unregister(self.end_unused)
         self.join()
         if self._error is not None:
             raise self._error
+        _archive_later(self._settings)
+
+    def end_unused(self) -> None:
+        """End a JVM that nobody has waited for, once it runs: only then has PySpark removed its temporary folder."""
+        self.join()
+        process = _process()
+        if process is not None:
+            process.kill()
+            process.wait()
+        classes = listed_classes(self._settings.get(_JAVA_OPTIONS, ""))
+        if classes is not None:
+            classes.unlink(missing_ok=True)
 
 
 _begun: _Begun | None = None
@@ -127,7 +142,6 @@ def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
             except PySparkRuntimeError as again:
                 raise did_not_start(settings, _printed(output) or str(again), files_max=open_files_max()) from again
     SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001  # replaces PySpark's own start
-    _archive_later(settings, gateway)
 
 
 def _gateway(settings: Mapping[str, str], output: IO[bytes]) -> Any:
@@ -135,8 +149,10 @@ def _gateway(settings: Mapping[str, str], output: IO[bytes]) -> Any:
     for key, value in settings.items():
         configuration.set(key, value)
     launch: Any = launch_gateway
+    # A signal to the process group, such as Ctrl-C of a terminal or SIGTERM of `timeout`, is for the driver, which ends
+    # the JVM after its epoch. The JVM ends by itself when its standard input does, so also if this process is killed.
     with utf8_locale():
-        return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT})
+        return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT, "process_group": 0})
 
 
 def _printed(output: IO[bytes]) -> str:
@@ -153,10 +169,11 @@ def _discards_archive(settings: Mapping[str, str], printed: str) -> bool:
     return True
 
 
-def _archive_later(settings: Mapping[str, str], gateway: Any) -> None:
+def _archive_later(settings: Mapping[str, str]) -> None:
     """Let an archive of the classes that this JVM lists be written when this program has ended."""
     classes, java = listed_classes(settings.get(_JAVA_OPTIONS, "")), java_command()
     if classes is not None and java is not None:
+        gateway: Any = SparkContext._gateway  # noqa: SLF001
         class_path = str(gateway.jvm.java.lang.System.getProperty("java.class.path"))
         atexit.register(begin_archive, classes, gateway.proc.pid, java, class_path)
 

@@ -10,14 +10,16 @@ from pathlib import Path
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
+from mixedmode.folders import make_folder
 from mixedmode.log import of_tasks
 from mixedmode.spark.class_archive import archive_options
 from mixedmode.spark.packages import connector_settings
 from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import DAEMON
 
-__all__ = ["LOG_FILE", "LOG_WRITER", "SAME_WORKERS", "SPARKS_LOG_WRITER", "set_python", "settings_of"]
+__all__ = ["LOGS", "LOG_FILE", "LOG_WRITER", "SAME_WORKERS", "SPARKS_LOG_WRITER", "set_python", "settings_of"]
 
+LOGS = "logs"  # the folder in a checkpoint folder
 LOG_FILE = "spark.log"
 #: Spark SQL sets this variable for its workers; other jobs have it if it is set for all of them
 SAME_WORKERS = "SPARK_SIMPLIFIED_TRACEBACK"
@@ -136,7 +138,7 @@ def _retention(spec: JobSpec) -> dict[str, str]:
 
 def _java_options(log_folder: Path | None, asked: Mapping[str, str]) -> dict[str, str]:
     folder = log_folder or own_temporary_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     configuration = files("mixedmode.spark") / "log4j2.properties"
     logs = (f"-Dlog4j2.configurationFile={configuration}", f"-Dmixedmode.log={folder / LOG_FILE}")
     options = (*logs, *_COMPILE_LATER, *archive_options(asked.get("spark.driver.extraClassPath", "")))

@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 from mixedmode.checkpoint.locked_folder import locked_folder
-from mixedmode.checkpoint.private_folder import own_subfolder, own_temporary_folder
+from mixedmode.checkpoint.private_folder import own_subfolder, own_temporary_folder, own_temporary_path
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["socket_folder"]
+__all__ = ["lost_folder", "socket_folder"]
 
 _PREFIX = "sockets-"
 _NAME_BYTES = len(f"/{_PREFIX}") + 8  # with what tempfile adds
@@ -40,6 +40,17 @@ def socket_folder() -> Path:
     kept = ExitStack()
     atexit.register(kept.close)
     return kept.enter_context(locked_folder(parent, _PREFIX))
+
+
+def lost_folder() -> Path | None:
+    """Return a folder of this process for temporary files that somebody has deleted; None if none is gone.
+
+    It is the folder for sockets, without which tasks get no work, or that of this user, which holds all others.
+    """
+    if not socket_folder.cache_info().currsize:
+        return None
+    used = (socket_folder(), own_temporary_path())
+    return next((folder for folder in used if not folder.exists()), None)
 
 
 def _parents() -> Iterator[Path]:

@@ -114,3 +114,8 @@ def test_a_file_that_is_linked_elsewhere_is_copied_so_that_its_other_name_keeps_
     assert mode(tmp_path / "private" / "state" / "0") == 0o600
     assert (tmp_path / "private" / "state" / "0").read_bytes() == b"state"
     assert mode(tmp_path / "a") == 0o666
+
+
+def test_a_folder_that_cannot_be_made_is_named_as_a_whole() -> None:
+    with pytest.raises(OSError, match="'/proc/self/mine'"):
+        private_subfolder(Path("/proc/self"), "mine")

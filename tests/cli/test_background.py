@@ -1,10 +1,12 @@
 """Jobs in the background: start, status, stop, logs and list, with real processes that stand in for a run."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -298,3 +300,45 @@ def test_a_real_run_is_started_in_the_background_and_its_end_is_seen(
     assert "started, and ended already" in found[0]
     assert any("epoch committed" in line for line in found)
     assert lines_of_status(file)[1].startswith("newest checkpoint: epoch 0, ")
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_start_that_cannot_be_listed_is_a_start_with_a_warning(
+    job: Path, monkeypatch: pytest.MonkeyPatch, is_file: bool
+) -> None:
+    state = job.parent / "state"
+    if is_file:
+        state.write_text("")
+    else:
+        (state / "mixedmode").mkdir(parents=True)
+        (state / "mixedmode" / "jobs").symlink_to("elsewhere")
+    result = command("start", job, "--wait", "0")
+    (job.parent / "ready").read_text()
+    assert (result.exit_code, "started, process" in result.stdout) == (0, True)
+    assert "`mixedmode list` does not show it" in result.stderr
+    assert f"state_folder={state}/mixedmode, cause=" in result.stderr
+    assert lines(command("list")) == ["no job was started in the background: mixedmode start JOB"]
+    assert "stopped, process" in lines(command("stop", job))[0]
+
+
+def test_a_start_that_cannot_be_recorded_ends_its_process(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def fail(_place: ProcessPlace, process: JobProcess) -> None:
+        begun.append(process.pid)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "process.json")
+
+    monkeypatch.setattr(ProcessPlace, "write", fail)
+    result = command("start", job)
+    assert (result.exit_code, "no space is left on the disk" in result.stderr) == (1, True)
+    assert began_of(begun[0]) is None
+
+
+def test_only_a_start_makes_the_folder_of_states(job: Path) -> None:
+    job.write_text(job.read_text().replace(f"{job.parent}/ckpt", "memory:///background"))
+    place(job).read()
+    command("list")
+    assert not (job.parent / "state").exists()
+    with place(job).starting():
+        assert place(job).log.parent.is_dir()
+    assert stat.S_IMODE((job.parent / "state" / "mixedmode").stat().st_mode) == 0o700

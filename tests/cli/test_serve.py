@@ -101,7 +101,7 @@ def test_without_the_extra_the_error_has_the_command_that_installs_it(
 
 def test_folders_are_served_until_a_signal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stop, answers = threading.Event(), list[Any]()
-    monkeypatch.setattr("mixedmode.cli.app._stop_on_signals", lambda *_text: stop)
+    monkeypatch.setattr("mixedmode.cli.app.stop_on_signals", lambda *_text: stop)
 
     def ask(text: str) -> None:
         answers.append(json.loads(READ.open(f"{url_in(text)}api/v1/jobs").read()))

@@ -5,9 +5,13 @@ from pathlib import Path
 import pytest
 
 from mixedmode import Job, Sink, Source
+from mixedmode.checkpoint.leases import Leases
+from mixedmode.checkpoint.types import JobIdentity, Lease
 from mixedmode.cli.app import app
 from mixedmode.driver.comparison import Difference, Differences
 from mixedmode.driver.verification import Verified
+from mixedmode.errors import RetryableError
+from tests.checkpoint.committed import Checkpoints
 from tests.cli.shell import command
 
 ONE = Difference({"k": "a"}, "unexpected", None, {"k": "a", "n": 1})
@@ -28,7 +32,7 @@ def test_a_difference_ends_the_command_with_1(
     job_file: Path, monkeypatch: pytest.MonkeyPatch, unexpected: int, code: int, said: str
 ) -> None:
     found = Differences(3, 0, unexpected, 0, (ONE,) * unexpected)
-    monkeypatch.setattr("mixedmode.driver.verification.verify_job", lambda _job: Verified(4, 2, found))
+    monkeypatch.setattr("mixedmode.driver.verification.verify_job", lambda _job, **_named: Verified(4, 2, found))
     result = command("verify", job_file)
     assert (result.exit_code, said in result.output) == (code, True)
 
@@ -38,6 +42,22 @@ def test_a_job_that_cannot_be_replayed_is_refused(job_file: Path) -> None:
     job_file.write_text(text[: text.index("sink:")] + "sink: {format: console}\n")
     result = command("verify", job_file)
     assert (result.exit_code, "its main output is no folder of files" in result.output) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["state", "verify"])
+def test_a_command_that_cannot_take_a_lease_names_an_option_that_it_has(
+    job_file: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def refuse(*_arguments: object, **_named: object) -> Lease:
+        raise RetryableError
+
+    folder = job_file.parent / "c"
+    Checkpoints(folder, JobIdentity("j", 128, {"aggregate-1": {"keys": ["k"]}})).commit(0)
+    monkeypatch.setattr(Leases, "take", refuse)
+    arguments = (name, job_file if name == "verify" else folder)
+    refused = command(*arguments)
+    assert (refused.exit_code, "(--no-lease)" in refused.stderr) == (1, True)
+    assert "lease" not in command(*arguments, "--no-lease").stderr
 
 
 def test_the_command_is_known() -> None:

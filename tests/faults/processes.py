@@ -34,6 +34,14 @@ class Driver:
         """Send a signal to the driver, not to its Spark."""
         os.kill(self.process.pid, signal_number)
 
+    def send_to_group(self, signal_number: int) -> None:
+        """Send a signal to the driver's process group, as a terminal, `timeout` or a supervisor does."""
+        os.killpg(self.process.pid, signal_number)
+
+    def session(self) -> list[psutil.Process]:
+        """All processes of the run: the driver, Spark's Java and its Python workers."""
+        return _session(self.process.pid)
+
     def read_until(self, text: str) -> None:
         """Wait until standard output holds `text`."""
         assert self.process.stdout is not None
@@ -49,9 +57,10 @@ class Driver:
                     self.output += line
 
     def wait(self) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error, once the run and its Spark have ended."""
+        """Exit code, standard output and standard error, once the run and its Spark have ended by themselves."""
         output, errors = self.process.communicate(timeout=SECONDS_MAX)
-        psutil.wait_procs(_session(self.process.pid), timeout=SECONDS_MAX)
+        _, left = psutil.wait_procs(self.session(), timeout=SECONDS_MAX)
+        assert not left, f"processes that do not end: {left}"
         return self.process.returncode, self.output + output, errors
 
 
@@ -98,7 +107,6 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def _session(leader: int) -> list[psutil.Process]:
-    """All processes of a session: the driver, Spark's Java and its Python workers."""
     found = []
     for process in psutil.process_iter():
         with _gone_is_fine():

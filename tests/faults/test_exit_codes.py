@@ -3,6 +3,7 @@
 A run in this process has the context manager of the command line around it, which prints the message.
 """
 
+import os
 import shlex
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.cli.messages import errors_as_messages
 from tests.faults.jobs import FaultJob
-from tests.faults.processes import finished
+from tests.faults.processes import SECONDS_MAX, finished, running
 from tests.harness import manifests, run, write_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -124,3 +125,14 @@ def test_too_little_memory_for_spark_is_one_message(job: FaultJob) -> None:
     assert message.startswith("Spark does not start with the settings of this job. Correct the one that the cause is ")
     assert "Insufficient driver memory: System memory " in message
     assert message.endswith(" must be at least 471859200."), "what Spark needs is told"
+
+
+def test_a_run_that_is_refused_while_spark_starts_leaves_no_process_and_no_file(job: FaultJob, tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with running("run", job.file, "--cert", "of no server", environment={"TMPDIR": str(temporary)}) as driver:
+        driver.process.wait(SECONDS_MAX)
+        assert not [process for process in driver.session() if "java" in process.name()], "Spark's JVM has ended"
+        code, _, errors = driver.wait()
+    assert (code, errors.splitlines()[0]) == (2, "error InvalidJobError")
+    assert [folder.name for folder in temporary.iterdir()] == [f"mixedmode-{os.getuid()}"], "PySpark's folder is gone"

@@ -30,11 +30,10 @@ def waiting(scratch_folder: Path, tmp_path: Path) -> WaitingJob:
     return job
 
 
-@pytest.mark.soak  # the last test sends both signals in the backlog
-def test_sigterm_in_the_backlog_finishes_it(spark: SparkSession, waiting: WaitingJob) -> None:
+def test_sigterm_to_the_whole_group_in_the_backlog_finishes_it(spark: SparkSession, waiting: WaitingJob) -> None:
     with running("run", waiting.file) as driver:
         waiting.wait_until_begun()
-        driver.send(signal.SIGTERM)
+        driver.send_to_group(signal.SIGTERM)
         waiting.let_go()
         code, output, errors = driver.wait()
     assert (code, STOPPING in errors) == (0, True), errors
@@ -46,13 +45,16 @@ def test_sigterm_in_the_backlog_finishes_it(spark: SparkSession, waiting: Waitin
     waiting.check()
 
 
-def test_ctrl_c_in_live_commits_and_ends_with_a_summary(spark: SparkSession, job: FaultJob) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_whole_group_in_live_commits_and_ends_with_a_summary(
+    spark: SparkSession, job: FaultJob, number: signal.Signals
+) -> None:
     job.add("history", 3_000)
     with running("run", job.file) as driver:
         driver.read_until("flip")
         job.add("live", 500)
         driver.read_until("epoch 1")
-        driver.send(signal.SIGINT)
+        driver.send_to_group(number)
         code, output, errors = driver.wait()
     assert (code, STOPPING in errors) == (0, True), errors
     assert "Traceback" not in errors

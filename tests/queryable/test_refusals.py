@@ -4,10 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from mixedmode import open_state, read_state
 from mixedmode.errors import InvalidJobError
+from mixedmode.queryable.keys import key_of_text, question_of
+from mixedmode.queryable.spans import EVERYTHING
+from tests.config.test_outside_texts import ODD
 from tests.queryable.jobs import RunningJob
 from tests.queryable.test_reads import counts, row
 
@@ -38,6 +42,24 @@ def test_unsuitable_arguments_are_refused(checkpoints: Path, arguments: dict[str
     with pytest.raises(InvalidJobError) as refused:
         read_state(checkpoints, "aggregate-1", **arguments)
     assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["string", "int64", "float64", "bool_", "date32", "timestamp", "decimal", "binary"])
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("is_prefix", [True, False])
+def test_every_text_is_a_key_or_refused(kind: str, columns: int, is_prefix: bool) -> None:
+    kinds = {"timestamp": pa.timestamp("us", "UTC"), "decimal": pa.decimal128(10, 2)}
+    fields = [pa.field(f"k{number}", kinds.get(kind) or getattr(pa, kind)()) for number in range(columns)]
+    refusals: list[str] = []
+    for text in ODD:
+        try:
+            key = key_of_text(text, fields, is_prefix=is_prefix)
+            keys, prefix = (None, key) if is_prefix else ([key], None)
+            assert question_of(keys, prefix, fields, max_parallelism=16) != EVERYTHING
+        except InvalidJobError as error:
+            refusals.append(str(error))
+    assert refusals
+    assert all(len(text.encode()) < 1000 for text in refusals)
 
 
 def test_a_page_of_another_epoch_is_refused(checkpoints: Path) -> None:

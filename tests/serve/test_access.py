@@ -15,6 +15,7 @@ from mixedmode.serve.address import (
     parse_address,
     read_tokens,
 )
+from tests.config.test_outside_texts import ODD
 
 READ, CONTROL = "r" * 20, "c" * 20
 BOTH = Tokens(READ, CONTROL)
@@ -41,6 +42,11 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text: str, address: Address) 
 def test_another_text_is_no_address(text: str) -> None:
     with pytest.raises(InvalidJobError, match="the address of the server is not one"):
         parse_address(text)
+
+
+def test_no_odd_text_is_an_address() -> None:
+    for text in ODD:
+        test_another_text_is_no_address(text)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org", "127.0.0.1.example.org", ""])
@@ -111,6 +117,7 @@ def test_tokens_are_long_and_different_and_an_error_does_not_show_them() -> None
         ("control", NONE, {**OWN, "origin": "http://localhost:9090"}, 403),
         ("control", NONE, {**OWN, "origin": "http://other.example"}, 403),
         ("control", NONE, {**OWN, "origin": "null"}, 403),
+        ("control", NONE, {**OWN, "origin": "http://[localhost:8080"}, 403),
         ("control", NONE, {"host": "other.example", "x-mixedmode-control": "1"}, 421),
     ],
 )

@@ -15,6 +15,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import JobIdentity
 from mixedmode.driver.events import PhaseBegan
 from tests.checkpoint.committed import Checkpoints
+from tests.config.test_outside_texts import ODD
 from tests.harness import checkpoint_log
 from tests.serve.site import NO_TOKEN_CONTROL, Answer, Served, job_spec, served
 
@@ -54,6 +55,22 @@ def test_a_name_cannot_lead_out_of_the_folder_of_savepoints(site: Served, name: 
     assert asked(site, "savepoint", name=name).status == 409
     assert not (tmp_path / "savepoints").exists()
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_every_text_in_a_request_is_refused_with_the_reason(site: Served, tmp_path: Path) -> None:
+    for text in ODD:
+        for operation, body in (
+            ("savepoint", {"name": f"/{text}"}),
+            ("savepoint", {text: 1}),
+            ("savepoint", {"name": [text]}),
+            ("rescale", {"subtasks": text}),
+            ("rescale", {"subtasks": 2, "step": text}),
+        ):
+            answer = asked(site, operation, **body)
+            assert (answer.status, bool(answer.error)) == (409, True), (operation, text[:20])
+    nested = b'{"name": ' + b"[" * 900 + b"]" * 900 + b"}"
+    assert site.client("/api/v1/savepoint", "POST", nested, content_type="application/json").status == 409
+    assert not (tmp_path / "savepoints").exists()
 
 
 def test_one_savepoint_is_taken_at_a_time(site: Served, monkeypatch: pytest.MonkeyPatch) -> None:

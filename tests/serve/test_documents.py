@@ -18,6 +18,11 @@ def test_a_number_that_json_does_not_have_is_null(value: float) -> None:
     assert json.loads(as_json({"seconds_left": [value, 1.5]})) == {"seconds_left": [None, 1.5]}
 
 
+def test_half_of_a_pair_of_surrogates_is_escaped() -> None:
+    document = {"\ud800": "é\udcff"}
+    assert json.loads(as_json(document).encode()) == document
+
+
 def test_a_document_is_one_line_so_that_it_fits_a_frame_of_the_stream() -> None:
     text = as_json({"text": "a\nb\r\u2028c", "é": "ü"})
     assert text.splitlines()[0].startswith('{"text":"a\\nb\\r')

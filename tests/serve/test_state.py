@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pyarrow as pa
 import pytest
@@ -27,6 +27,7 @@ from mixedmode.serve.folders import open_folders
 from mixedmode.serve.running import server_of_run
 from mixedmode.serve.server import Endpoint, Server
 from mixedmode.serve.state import ARROW, prefers_arrow, rows_document
+from tests.config.test_outside_texts import ODD
 from tests.queryable.jobs import RunningJob, rows_of
 from tests.queryable.test_reads import EPOCHS, counts, row
 from tests.serve.site import Answer, Client
@@ -180,6 +181,15 @@ def test_a_wrong_question_is_refused_with_the_reason(get: Client, question: dict
     answer = of(get, **question)
     assert (answer.status, text in answer.error) == (400, True), answer.error
     assert of(get, accept=ARROW, **question).status == (200 if question == {"limit": 10_001} else 400)
+
+
+@pytest.mark.parametrize("name", ["key", "prefix", "name", "epoch", "limit", "after", "unknown", "job"])
+def test_every_text_in_a_question_is_answered_or_refused(get: Client, name: str) -> None:
+    for text in ODD:
+        value = text.encode("utf-8", "surrogatepass")[:20_000]
+        for path in (STEP, "/api/v1/state"):
+            answer = get(f"{path}?{name}={quote(value)}")
+            assert answer.status in ({400, 404} if name == "job" else {200, 400}), (path, text[:20], answer.body)
 
 
 def test_an_unknown_step_and_paths_that_leave_the_folder_are_refused(get: Client) -> None:

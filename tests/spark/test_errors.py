@@ -1,10 +1,20 @@
 """Spark's errors about its own log are of our kinds; the texts are Spark's (4.3), cut where it prints the query."""
 
+import atexit
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
-from mixedmode.spark.errors import explained
+from mixedmode.spark import socket_folder as module
+from mixedmode.spark.errors import errors_explained, explained
 
 QUERY = "\n=== Streaming Query ===\nIdentifier: [id = 03865627, runId = e56be0ff]\nCurrent Available Offsets: {}"
 
@@ -88,3 +98,55 @@ def test_what_a_task_says_of_a_full_disk_is_not_replaced_by_what_the_system_says
     found = explained(Exception(text), log_file="spark.log")
     assert type(found) is RetryableError
     assert str(found) == "no room for blocks. Set TMPDIR to another disk. path=/t, error=No space, log=spark.log"
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("java.io.FileNotFoundException: /a b/x.sst (No space left on device)\n\tat a.b(c:1)", "path=/a b/x.sst"),
+        (
+            "E: x\nCaused by: java.io.IOException: /d/f (Disk quota exceeded)\n\tat a.b(c:1)",
+            "path=/d/f",
+        ),
+        ("OSError: [Errno 28] No space left on device: '/tmp/a b'\n", "path=/tmp/a b"),
+        ("java.io.IOException: No space left on device\n\tat a.b(c:1)", "checkpoint_folder=/c, temporary_folder=/t"),
+    ],
+)
+def test_a_full_disk_is_told_with_its_file_or_with_the_folders_it_may_be(
+    monkeypatch: pytest.MonkeyPatch, text: str, places: str
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/t")
+    found = explained(PySparkException(text), log_file="/c/logs/spark.log")
+    assert str(found).startswith("no space is left on the disk. ")
+    assert str(found).endswith(f" {places}, log=/c/logs/spark.log")
+
+
+def test_a_full_disk_of_the_driver_is_told_in_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/t")
+    for file, places in ((None, "temporary_folder=/t"), ("/a", "path=/a")):
+        with pytest.raises(RetryableError) as found, errors_explained("/m/spark.log"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), *([] if file is None else [file]))
+        assert str(found.value).endswith(f"cause=No space left on device, {places}, log=/m/spark.log")
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+@pytest.mark.parametrize(
+    "error", [PySparkException("An error occurred while calling z:x.collectAndServe."), FileNotFoundError("x")]
+)
+def test_a_folder_that_was_deleted_under_a_run_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception, is_gone: bool
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    at_exit: list[Callable[[], None]] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(module, "_FOLDER_BYTES_MAX", 1000)
+    monkeypatch.setattr(module, "socket_folder", cache(module.socket_folder.__wrapped__))
+    folder = module.socket_folder()
+    if is_gone:
+        shutil.rmtree(folder.parent)
+    with pytest.raises((RetryableError, FileNotFoundError)) as found, errors_explained("spark.log"):
+        raise error
+    told = "was deleted while it ran" in str(found.value)
+    assert told == is_gone
+    assert not told or str(found.value).endswith(f" folder={folder}, cause={error}, log=spark.log")
+    at_exit[0]()

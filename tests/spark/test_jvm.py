@@ -1,7 +1,9 @@
 """Spark's JVM as a process: what a start that fails, and a process that has ended, look like. Without Spark."""
 
+import atexit
 import logging
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -292,6 +294,31 @@ def test_a_jvm_that_was_begun_is_the_one_that_is_started_and_its_error_is_raised
     with pytest.raises(InvalidJobError):
         jvm.start_jvm({"spark.app.name": "again"}, tmp_path)
     assert launched == ["early", "again"]
+
+
+def test_a_jvm_that_was_begun_for_nothing_ends_with_the_program_and_leaves_no_list_of_classes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MIXEDMODE_CACHE", str(tmp_path))
+    classes = tmp_path / "classes" / "digest.classes"
+    classes.parent.mkdir()
+    classes.touch()
+    settings = {"spark.driver.extraJavaOptions": f'"-XX:DumpLoadedClassList={classes}"', "spark.master": "local"}
+    at_exit = list[Callable[[], None]]()
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+
+        def initialise(*, gateway: object) -> None:
+            monkeypatch.setattr(SparkContext, "_gateway", gateway)
+
+        monkeypatch.setattr(jvm, "_gateway", lambda *_given: SimpleNamespace(proc=child))
+        monkeypatch.setattr(SparkContext, "_ensure_initialized", initialise)
+        jvm.begin_jvm(settings, tmp_path)
+        (end,) = at_exit
+        end()
+        monkeypatch.setattr(jvm, "_begun", None)
+        assert (child.returncode, classes.exists()) == (-signal.SIGKILL, False)
 
 
 CRASH = "#\n# A fatal error has been detected by the Java Runtime Environment:\n#\n#  SIGSEGV (0xb) at pc=0x00007f\n"

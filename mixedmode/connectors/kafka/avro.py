@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.avro.functions import from_avro
 from pyspark.sql.types import StructType
 
+from mixedmode.config.outside_texts import parse_json
 from mixedmode.connectors.kafka.source_spec import KafkaValueSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import spark_text
@@ -56,7 +57,7 @@ def _schema(value: KafkaValueSpec, *, where: str) -> dict[str, Any]:
             msg = f"{place}: the schema cannot be read. Correct the path. path={value.schema_file}, cause={error}"
             raise InvalidJobError(msg) from error
     try:
-        schema = json.loads(text or "")
+        schema = parse_json(text or "")
     except ValueError as error:
         msg = f"{place}: an Avro schema is JSON, and this is none. Correct it. cause={error}"
         raise InvalidJobError(msg) from error
