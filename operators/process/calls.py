@@ -320,13 +320,13 @@ class Calls:
     # --- outputs ------------------------------------------------------------------------------------------------------
 
     def _adder(self, tag: str) -> Callable[[Any], None]:
-        rows, keys = self._sides[tag].rows, self._side_keys[tag]
+        rows, keys, owned = self._sides[tag].rows, self._side_keys[tag], self._sides[tag].owned
 
         def add(row: Any) -> None:
             if not isinstance(row, Mapping):
                 msg = f"a row must be a mapping of field to value, and this one is a {type(row).__name__}: {row!r:.100}"
                 raise TypeError(msg)
-            rows.append(dict(row))  # a copy, because the function may change the row later
+            rows.append(owned(row))  # a copy, because the function may change the row later
             keys.append(self._context.current_key)
 
         return add

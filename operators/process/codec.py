@@ -21,7 +21,7 @@ import msgspec
 
 from mixedmode.errors import CorruptStateError
 from mixedmode.operators.process.descriptions import is_immutable
-from mixedmode.operators.process.states import SingleState, State
+from mixedmode.operators.process.states import SingleState, State, ValueState
 
 VERSION = 1
 _VERSION_BYTE = bytes([VERSION])
@@ -62,13 +62,32 @@ class KeyCodec:
         self._encode = msgspec.msgpack.Encoder().encode
         self._nothing = self._encode(row())  # an empty map; its msgpack encoding depends on the number of fields
         self._decode = msgspec.msgpack.Decoder(row).decode
+        #: (attribute of the value, of the expiry or "", bytes of the default) of states with a mutable default
+        self._defaults = [
+            (f"v_{name}", "" if state.ttl_ms is None else f"e_{name}", state.default_bytes)
+            for name, state in states.items()
+            if isinstance(state, ValueState) and state.default_bytes is not None
+        ]
         self._has_composed = any(state.scalar is None for state in singles)
         self._changes_in_place = not all(is_immutable(state.value_type) for state in singles)
 
     def pack(self, row: Any) -> bytes | None:
-        """Return the bytes of a row; None for an empty row. Raise one of UNSTORABLE."""
-        data = self._encode(row)
+        """Return the bytes of a row; None for an empty row. Raise one of UNSTORABLE.
+
+        A mutable default that is as it was is left out: to read it is not to set it.
+        """
+        data = self._encode(self._without_defaults(row) if self._defaults else row)
         return None if data == self._nothing else _VERSION_BYTE + data
+
+    def _without_defaults(self, row: Any) -> Any:
+        unset = [
+            name
+            for value_name, expiry_name, default in self._defaults
+            if (value := getattr(row, value_name)) is not _UNSET and self._encode(value) == default
+            for name in (value_name, expiry_name)
+            if name
+        ]
+        return msgspec.structs.replace(row, **dict.fromkeys(unset, _UNSET)) if unset else row
 
     def check(self, packed: bytes | None) -> None:
         """Raise one of UNSTORABLE unless every value has its declared type. Scalars were checked when they were set."""

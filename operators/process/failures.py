@@ -5,6 +5,7 @@ of the function. So such errors pass through, whatever the step's on-error says.
 """
 
 import json
+import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -114,8 +115,26 @@ def shown_error(error: Exception) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON. Bytes become hex; values that JSON does not support become text."""
-    return json.dumps(value, default=lambda v: v.hex() if isinstance(v, bytes) else str(v), ensure_ascii=False)
+    """Return a value as JSON. Bytes become hex; values that JSON does not support, such as NaN, become text."""
+    try:
+        return json.dumps(value, default=_as_text, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # for NaN and the infinities, which `default` is not asked for
+        return json.dumps(_finite(value), default=_as_text, ensure_ascii=False)
+
+
+def _as_text(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with the texts NaN, Infinity and -Infinity in place of numbers that JSON lacks."""
+    if isinstance(value, Mapping):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_finite, value))
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def short_json(value: Any) -> str:

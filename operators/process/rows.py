@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import GeneratorType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mixedmode.keys.arrow import cast
 from mixedmode.operators.process.context import Record
 from mixedmode.operators.process.values import UNFIT, array_of
 
@@ -41,19 +42,20 @@ class RowCollector:
         self.rows: list[Record] = []
         self.sealed_rows = 0  #: number of rows in `_tables`
         self._tables: list[pa.Table] = []  #: older than `rows`
+        self.owned: Callable[[Any], Record] = _deeply if any(map(_is_nested, fields)) else dict  #: a copy of a row
         self._glances = [(field.name, _GLANCES.get(field.type)) for field in fields]
 
     def add(self, result: Any) -> None:
         """Add the result of a method, a row or rows, but not None. Raise whatever an iterator of rows raises.
 
-        Rows are copied, because a function may change a row after it emitted the row.
+        Rows are copied, because a function may change a row, or a list in it, after it emitted the row.
         """
         if result.__class__ is dict:
             result = (result,)
         elif result.__class__ is not GeneratorType:
             result = (result,) if isinstance(result, Mapping) else _several(result)
         try:
-            self.rows.extend(map(dict, result))
+            self.rows.extend(map(self.owned, result))
         except (TypeError, ValueError) as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # by `dict`, not by the rows
                 msg = f"a row must be a mapping of field to value: {error}"
@@ -108,6 +110,23 @@ class RowCollector:
     def _hold(self, table: pa.Table) -> None:
         self._tables.append(table)
         self.sealed_rows += table.num_rows
+
+
+def _is_nested(field: pa.Field) -> bool:
+    return bool(pa.types.is_nested(field.type))
+
+
+def _deeply(row: Any) -> Record:
+    """Return a row whose lists and dictionaries are its own."""
+    return {name: _copied(value) for name, value in dict(row).items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_copied, value))
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def to_table(rows: Sequence[Record], schema: pa.Schema) -> pa.Table:
@@ -182,17 +201,6 @@ def _as_table(frame: Any) -> pa.Table:
         raise RowMismatchError(msg) from error
 
 
-def _cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
-    """Return a column in a type. Raise pa.ArrowException if a value does not fit; Arrow makes large floats infinite."""
-    cast = column.cast(data_type)
-    if pa.types.is_floating(data_type) and pa.types.is_floating(column.type):
-        infinities = [pc.sum(pc.is_inf(one)).as_py() for one in (column, cast)]
-        if infinities[0] != infinities[1]:
-            msg = "a number is too large"
-            raise pa.ArrowInvalid(msg)
-    return cast
-
-
 def as_frame(rows: pa.Table) -> Any:
     """Return rows as a pandas frame whose columns have Arrow's types: exact, whatever NULLs are among the values."""
     import pandas as pd  # noqa: PLC0415 - only for functions that ask for it
@@ -211,7 +219,7 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
             msg = f"the field `{field.name}` is declared not null, and the table has a NULL there"
             raise RowMismatchError(msg)
         try:
-            columns.append(_cast(column, field.type))
+            columns.append(cast(column, field.type))
         except pa.ArrowException as error:
             msg = f"the field `{field.name}` is declared {field.type}, and {column.type} does not fit: {error}"
             raise RowMismatchError(msg) from error

@@ -6,7 +6,7 @@ decoding the encoded bytes (operators/process/codec.py).
 
 import operator
 from collections.abc import Callable
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from numbers import Real
@@ -20,17 +20,21 @@ _CONVERSIONS: dict[type, Callable[[Any], Any]] = {}
 
 
 class Scalar:
-    """A plain type, or `plain | None`. Values of the class `exact` need no check."""
+    """A plain type, or `plain | None`. Values of the class `exact` stay as they are; None: there is no such class."""
 
-    __slots__ = ("_conversion", "_is_optional", "exact")
+    __slots__ = ("_conversion", "_is_optional", "_type", "exact")
 
-    def __init__(self, exact: type, *, is_optional: bool) -> None:
-        self.exact = exact
+    def __init__(self, plain: type, *, is_optional: bool) -> None:
+        self._type = plain
+        self.exact = None if plain is datetime else plain
         self._is_optional = is_optional
-        self._conversion = _CONVERSIONS.get(exact, _refuse)
+        self._conversion = _CONVERSIONS.get(plain, _refuse)
 
     def convert(self, value: Any) -> Any:
-        """Return the value to store: numpy scalars become Python values. Raise TypeError for values of another type."""
+        """Return the value to store. Raise TypeError for values of another type.
+
+        Numpy scalars become Python values, and a datetime with a time zone is in UTC, as it comes back from the state.
+        """
         if value is None and self._is_optional:
             return None
         if value.__class__ is self.exact:
@@ -40,7 +44,7 @@ class Scalar:
         except TypeError:
             optional = " | None" if self._is_optional else ""
             msg = (
-                f"this state is declared to hold {self.exact.__name__}{optional}, and was given a "
+                f"this state is declared to hold {self._type.__name__}{optional}, and was given a "
                 f"{type(value).__name__}. value={value!r:.100}"
             )
             raise TypeError(msg) from None
@@ -77,9 +81,13 @@ def _bool(value: Any) -> bool:
 
 
 def _datetime(value: Any) -> datetime:
-    if isinstance(value, datetime) and hasattr(value, "to_pydatetime"):  # pandas.Timestamp
-        return value.to_pydatetime()  # type: ignore[no-any-return]
-    return _refuse(value)
+    if not isinstance(value, datetime):
+        _refuse(value)
+    if hasattr(value, "to_pydatetime"):  # pandas.Timestamp
+        value = value.to_pydatetime()
+    if value.__class__ is not datetime:
+        _refuse(value)
+    return value if value.tzinfo is None or value.tzinfo is UTC else value.astimezone(UTC)
 
 
 _CONVERSIONS.update(

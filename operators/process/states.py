@@ -121,7 +121,7 @@ class ValueState(SingleState, Generic[T]):
         self._default = default
         # a mutable default is decoded again for each key, from its bytes
         is_shared = default is None or is_immutable(value_type)
-        self._default_bytes = None if is_shared else msgspec.msgpack.encode(default)
+        self.default_bytes = None if is_shared else msgspec.msgpack.encode(default)
 
     @property
     def value(self) -> T:
@@ -129,7 +129,7 @@ class ValueState(SingleState, Generic[T]):
         row = self._key.row  # inlined `_get`: this access dominates the time of a function
         value = getattr(row, self._value_attribute)
         if value is UNSET:
-            return self._default if self._default_bytes is None else self._new_default()  # type: ignore[no-any-return]
+            return self._default if self.default_bytes is None else self._new_default()  # type: ignore[no-any-return]
         if self.refreshes_on_read:
             setattr(row, self._expiry_attribute, self._key.now_ms + self.ttl_ms)  # type: ignore[operator]
         return value  # type: ignore[no-any-return]
@@ -147,7 +147,7 @@ class ValueState(SingleState, Generic[T]):
             setattr(row, self._expiry_attribute, self._key.now_ms + self.ttl_ms)
 
     def _new_default(self) -> Any:
-        value = msgspec.msgpack.decode(self._default_bytes, type=self.value_type)  # type: ignore[arg-type]
+        value = msgspec.msgpack.decode(self.default_bytes, type=self.value_type)  # type: ignore[arg-type]
         self._put(value)
         return value
 

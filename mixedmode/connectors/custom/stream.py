@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 from mixedmode.connectors.custom.classes import CustomSource, Offset
 from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, calling, instantiate
 from mixedmode.errors import InvalidJobError
+from mixedmode.keys.arrow import cast
 
 FORMAT = "mixedmode-custom"
 
@@ -108,7 +109,7 @@ class Calls:
         for field in self._fields:
             column = batch.column(field.name)
             try:
-                arrays.append(column if column.type == field.type else column.cast(field.type))
+                arrays.append(column if column.type == field.type else cast(column, field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 msg = (
                     "a batch has a column whose values are not of the type that `schema` says. Correct one of them. "

@@ -20,6 +20,7 @@ from mixedmode.operators.process import (
     RecordAttributes,
     ValueState,
 )
+from mixedmode.operators.process.failures import as_json
 from tests.operators.process.epochs import Epochs, operator_of
 
 OUTPUT = {"k": pa.string(), "n": pa.int64()}
@@ -316,3 +317,13 @@ def test_a_row_for_a_side_output_must_be_a_mapping() -> None:
     epochs = Epochs(operator_of(Wrong, OUTPUT, args={"rows": [None, 5]}, outputs=SIDE))
     with pytest.raises(InvalidJobError, match=r"raised TypeError: a row must be a mapping .* this one is a int: 5"):
         epochs.run([("a", 0, -1)])
+
+
+def test_json_of_a_record_is_json_whatever_its_numbers_are() -> None:
+    record = {"x": float("nan"), "l": [1.5, float("-inf")], "m": {"a": (float("inf"), b"\x01")}, "t": None}
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    found = json.loads(as_json(record), parse_constant=refuse)
+    assert found == {"x": "NaN", "l": [1.5, "-Infinity"], "m": {"a": ["Infinity", "01"]}, "t": None}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.keys.arrow import cast
 from mixedmode.operators.process.records import python_records, python_values
 from mixedmode.operators.process.rows import RowMismatchError, to_table
 from mixedmode.operators.process.values import UNFIT, array_of
@@ -51,6 +52,14 @@ MAP = pa.map_(pa.string(), pa.int64())
 )
 def test_a_value_of_the_type_is_taken(value: Any, data_type: pa.DataType, expected: Any) -> None:
     assert python_values(array_of([value, None], data_type)) == [expected, None]
+
+
+def test_a_cast_makes_no_number_infinite() -> None:
+    given = pa.array([0.5, None, float("inf")])
+    assert cast(given, pa.float32()).to_pylist() == given.to_pylist()
+    assert cast(given.slice(0, 0), pa.float32()).to_pylist() == []
+    with pytest.raises(pa.ArrowInvalid, match="too large for float"):
+        cast(pa.chunked_array([given, [1e300]]), pa.float32())
 
 
 @pytest.mark.parametrize(
