@@ -26,9 +26,8 @@ def input_fields(schema: StructType, where: str) -> tuple[pa.Field, ...]:
 
 def input_type(data_type: DataType, where: str) -> pa.DataType:
     """Return the type of a value that a step reads. Raise InvalidJobError, beginning with `where`, if none does."""
-    collations = sorted(
-        {part.collation for part in _parts(data_type) if isinstance(part, StringType)} - {_BYTE_BY_BYTE}
-    )
+    texts = [part for part in _parts(data_type) if isinstance(part, StringType)]
+    collations = sorted({part.collation for part in texts} - {_BYTE_BY_BYTE})
     if collations:
         msg = (
             f"{where}: a step compares text byte by byte, in keys, orders and its state, so texts that the collation "

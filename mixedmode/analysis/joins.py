@@ -83,14 +83,15 @@ def inputs_of(
 ) -> tuple[JoinedInput, JoinedInput]:
     """Return the inputs of a step with two.  given, event_times: the rows and the event-time column of each.
 
-    Raise InvalidJobError, beginning with the place of the step, for a column that no step reads.
+    Raise InvalidJobError, beginning with the place of the step, for a column of a type that no step reads.
     """
-    left, right = (
-        JoinedInput(
-            of.alias, input_fields(one.frame.schema, f"{where()}: {of.alias}"), time, (*one.sources, *one.stages)
-        )
-        for of, one, time in zip(pair.inputs, given, event_times, strict=True)
-    )
+
+    def read(alias: str, one: Relation, time: str | None) -> JoinedInput:
+        fields = input_fields(one.frame.schema, f"{where()}: {alias}")
+        return JoinedInput(alias, fields, time, (*one.sources, *one.stages))
+
+    sides = zip(pair.inputs, given, event_times, strict=True)
+    left, right = (read(of.alias, one, time) for of, one, time in sides)
     return left, right
 
 

@@ -44,7 +44,10 @@ def has_key(stage: KeyedStage, key: Sequence[str]) -> bool:
 
 
 def result_of_rows(given: Relation, reads: Reads, where: str) -> ResultPlan:
-    """Return the output of rows that are only added. Raise InvalidJobError, beginning with `where`, for a wrong type."""
+    """Return the output of rows that are only added.
+
+    Raise InvalidJobError, beginning with `where`, for a column that cannot be written.
+    """
     return ResultPlan(reads, output_fields(given.frame.schema, where), ())
 
 
