@@ -48,6 +48,7 @@ from mixedmode.connectors.files.local_inputs import (
     visible_files,
 )
 from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.partition_folders import PartitionFolders
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.versions import newest_version
 from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
@@ -77,6 +78,9 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._path = source.path if "://" in source.path else spark_path(source.path)
         self._base = _base_path(source)
         self.schema = columns_of(session, source, self._path, where=where)
+        self._folders = PartitionFolders.of(source, self.schema)
+        if self._folders is not None:
+            self._folders.check_present(where)
         self._depth = _depth_read_once(source)
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
@@ -147,19 +151,27 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
 
     @override
     def check_files(self, files: Mapping[str, int]) -> None:
-        for url in self.files_read(files):
+        read = self.files_read(files)
+        for url in read:
             check_not_empty(url, files[url], self._source.format)
+        self._check_folders(read)
         self._check_lines(list(files))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """Return rows of a batch, after a check of its files."""
         urls = rows.inputFiles()
-        bytes_needed = [url for url in self.files_read(urls) if never_empty(url, self._source.format)]
+        read = self.files_read(urls)
+        self._check_folders(read)
+        bytes_needed = [url for url in read if never_empty(url, self._source.format)]
         for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
             check_not_empty(url, length, self._source.format)
         self._check_lines(urls)
         self._batch_files = urls
         return rows
+
+    def _check_folders(self, urls: Sequence[str]) -> None:
+        if self._folders is not None:
+            self._folders.check(urls, self._where)
 
     def files_read(self, urls: Iterable[str]) -> list[str]:
         """Return those of the listed files that Spark reads.
