@@ -1,7 +1,9 @@
 """Folders of partitions: types that Spark misreads in names, and files beside such folders, are refused."""
 
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,19 +16,21 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Source
 from tests.harness import write_text
 
+TEXT = StringType()
 BESIDE = (
     "t: a file is beside folders of partitions, so it has no value for their columns, and Spark would pass over it. "
     "Move it into such a folder, or into a source of its own. "
 )
 
 
-def folders(path: Path | str, data_type: DataType | None = None, **options: str) -> PartitionFolders | None:
-    schema = StructType().add("v", IntegerType()).add("Zip", data_type or StringType())
+def folders(
+    path: Path | str, data_type: DataType = TEXT, options: Mapping[str, str] = MappingProxyType({})
+) -> PartitionFolders:
+    schema = StructType().add("v", IntegerType()).add("Zip", data_type)
     return PartitionFolders.of(Source.json(path, schema="v int", options=options), schema)
 
 
-def refusal(found: PartitionFolders | None, *urls: str) -> str:
-    assert found is not None
+def refusal(found: PartitionFolders, *urls: str) -> str:
     with pytest.raises(InvalidJobError) as caught:
         found.check(urls, "t")
     return str(caught.value)
@@ -41,13 +45,11 @@ def test_a_type_that_spark_misreads_is_refused_at_validation_and_in_later_files(
     assert refusal(folders(tmp_path, ShortType()), f"file://{tmp_path}/{below}") == f"{message}smallint"
     (tmp_path / below).parent.mkdir(parents=True)
     later = folders(tmp_path, DecimalType(10, 2))
-    assert later is not None
     with pytest.raises(InvalidJobError) as caught:
         later.check_present("t")
     assert str(caught.value) == f"{message}decimal(10,2)"
     for data_type in (LongType(), IntegerType(), StringType()):
         other = folders(tmp_path, data_type)
-        assert other is not None
         other.check_present("t")
         other.check([f"file://{tmp_path}/{below}"], "t")
 
@@ -56,7 +58,6 @@ def test_a_column_of_the_files_may_have_any_type(tmp_path: Path) -> None:
     for path in (tmp_path / "zip=1", tmp_path / "zip=*", tmp_path / "zip=1" / "*.json"):
         write_text(tmp_path / "zip=1", "a.json", '{"v": 1}\n')
         found = folders(path, ShortType())
-        assert found is not None
         found.check_present("t")
         found.check([f"file://{tmp_path}/zip=1/a.json"], "t")
 
@@ -74,18 +75,16 @@ def test_a_file_beside_folders_of_partitions_is_refused(tmp_path: Path, is_prese
         assert refusal(folders(root), beside, inside) == f"{BESIDE}file={beside}, columns=day, zip"
         assert refusal(folders(root), inside, beside) == f"{BESIDE}file={beside}, columns=day, zip"
     found = folders(root)
-    assert found is not None
     found.check([inside, inside.replace("day=2", "day=3")], "t")
 
 
 def test_files_without_such_folders_and_sources_that_look_for_none_are_not_judged(tmp_path: Path) -> None:
     (tmp_path / "zip=1").mkdir()
     plain = folders(f"{tmp_path}/in")
-    assert plain is not None
     plain.check([f"file://{tmp_path}/in/a.json"], "t")
     for options in ({"recursiveFileLookup": "true"}, {"basePath": str(tmp_path)}):
-        assert folders(tmp_path, **options) is None
-    assert folders("s3a://bucket/in/*") is None
+        folders(tmp_path, ShortType(), options).check([f"file://{tmp_path}/zip=1/a.json", f"file://{tmp_path}/a"], "t")
+    folders("s3a://bucket/in/*", ShortType()).check(["s3a://bucket/in/zip=1/a.json", "s3a://bucket/in/a"], "t")
     assert refusal(folders("s3a://bucket/in", ShortType()), "s3a://bucket/in/zip=1/a.json").startswith(
         "t: Spark misreads"
     )

@@ -26,29 +26,30 @@ _MISREAD = (ByteType, ShortType, DecimalType)
 class PartitionFolders:
     """What names of folders may be in a source.
 
-    `depth`: the folders of a path that are none of its partitions. `misread`: {column: its type} of the columns whose
+    `depth`: the folders of a path that are none of its partitions; None if Spark looks for none, or the number differs,
+    so that nothing is checked. `misread`: {column: its type} of the columns whose
     values Spark misreads in such a name. `present`: the columns of the folders that exist.
     """
 
-    depth: int
+    depth: int | None
     misread: dict[str, str]
     present: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, source: FileSourceSpec, schema: StructType) -> Self | None:
-        """Return what is known of a source; None if Spark looks for no partitions below its path."""
+    def of(cls, source: FileSourceSpec, schema: StructType) -> Self:
+        """Return what is known of a source."""
         options = {name.lower(): value.lower() for name, value in source.options.items()}
         if options.get("recursivefilelookup") == "true" or "basepath" in options:
-            return None
+            return cls(None, {})
         misread = {
             field.name.lower(): field.dataType.simpleString()
             for field in schema
             if isinstance(field.dataType, _MISREAD)
         }
         if "://" in source.path:
-            return None if has_magic(source.path) else cls(len(_parts(source.path)), misread)
+            return cls(None if has_magic(source.path) else len(_parts(source.path)), misread)
         depth = files_depth(source.path)
-        return None if depth is None else cls(depth, misread, tuple(_names_below(source.path)))
+        return cls(depth, misread, () if depth is None else tuple(_names_below(source.path)))
 
     def check_present(self, where: str) -> None:
         """Raise InvalidJobError, beginning with `where`, if Spark misreads the names of folders that exist."""
@@ -69,7 +70,7 @@ class PartitionFolders:
                 raise InvalidJobError(msg)
 
     def _columns(self, url: str) -> tuple[str, ...]:
-        if "=" not in url and "%3D" not in url:
+        if self.depth is None or ("=" not in url and "%3D" not in url):
             return ()
         return tuple(_column(part) for part in _parts(url)[self.depth : -1] if "=" in part)
 

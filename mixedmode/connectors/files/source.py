@@ -27,6 +27,7 @@ from mixedmode.connectors.files.drift_checks import check_drift, check_drift_col
 from mixedmode.connectors.files.empty_files import check_not_empty, never_empty
 from mixedmode.connectors.files.file_lengths import FileState, file_lengths, file_states
 from mixedmode.connectors.files.inferred_columns import columns_of
+from mixedmode.connectors.files.input_checks import check_options, check_path
 from mixedmode.connectors.files.json_files import (
     Reader,
     doubtful_files,
@@ -69,9 +70,9 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
 
     def __init__(self, session: SparkSession, source: FileSourceSpec, *, where: str) -> None:
         """Open the source. Raises InvalidJobError, beginning with `where`, if its columns cannot be determined."""
-        _check_path(source, where=where)
+        check_path(source, where=where)
         self._where = where
-        _check_options(source, where=where)
+        check_options(source, where=where)
         check_drift(session, source, where=where)
         self._session = session
         self._source = source
@@ -79,8 +80,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._base = _base_path(source)
         self.schema = columns_of(session, source, self._path, where=where)
         self._folders = PartitionFolders.of(source, self.schema)
-        if self._folders is not None:
-            self._folders.check_present(where)
+        self._folders.check_present(where)
         self._depth = _depth_read_once(source)
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
@@ -154,24 +154,20 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         read = self.files_read(files)
         for url in read:
             check_not_empty(url, files[url], self._source.format)
-        self._check_folders(read)
+        self._folders.check(read, self._where)
         self._check_lines(list(files))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """Return rows of a batch, after a check of its files."""
         urls = rows.inputFiles()
         read = self.files_read(urls)
-        self._check_folders(read)
+        self._folders.check(read, self._where)
         bytes_needed = [url for url in read if never_empty(url, self._source.format)]
         for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
             check_not_empty(url, length, self._source.format)
         self._check_lines(urls)
         self._batch_files = urls
         return rows
-
-    def _check_folders(self, urls: Sequence[str]) -> None:
-        if self._folders is not None:
-            self._folders.check(urls, self._where)
 
     def files_read(self, urls: Iterable[str]) -> list[str]:
         """Return those of the listed files that Spark reads.
@@ -344,31 +340,6 @@ def _limit(admission: Admission) -> dict[str, str]:
     return {} if admission.max_bytes is None else {"maxBytesPerTrigger": str(admission.max_bytes)}
 
 
-def _check_path(source: FileSourceSpec, *, where: str) -> None:
-    """Raise InvalidJobError for a path that can never match a file."""
-    if "://" in source.path:
-        return
-    cut = local_input(source.path)
-    if not os.path.exists(cut.literal):  # noqa: PTH110 - a text, not a path, is told
-        what = "folder before the pattern" if cut.has_pattern else "file or directory"
-        msg = f"{where}: there is no such {what}. Create it, or correct the path. path={cut.literal}"
-        raise InvalidJobError(msg)
-    name = os.path.basename(cut.literal)  # noqa: PTH119 - as above
-    is_file = os.path.isfile(cut.literal)  # noqa: PTH113 - as above
-    if is_file and not cut.has_pattern and is_hidden(name):
-        msg = (
-            f"{where}: Spark passes over files whose names begin with _ or a dot, so nothing would be read. Rename the "
-            f"file. path={source.path}"
-        )
-        raise InvalidJobError(msg)
-    if ":" in cut.literal and (cut.has_pattern or is_file or has_magic(cut.literal)):
-        msg = (
-            f"{where}: Hadoop cannot read a path with a colon in it that is also a pattern or a single file, or that "
-            f"has one of []{{}}*?\\ in it. Rename the folder, or name the folder alone. path={source.path}"
-        )
-        raise InvalidJobError(msg)
-
-
 def _base_path(source: FileSourceSpec) -> dict[str, str]:
     """Return the option that names the folder above the partitions, if Spark would take the folder for a pattern."""
     is_folder = "://" not in source.path and os.path.isdir(source.path)  # noqa: PTH112 - a text is given on
@@ -389,23 +360,3 @@ def _depth_read_once(source: FileSourceSpec) -> int | None:
     if is_file or not (has_magic(local_input(source.path).literal) or has_magic_names(source.path)):
         return None
     return files_depth(source.path)
-
-
-def _check_options(source: FileSourceSpec, *, where: str) -> None:
-    """Raise InvalidJobError for an option that the mode decides, or that deletes files which may be read again."""
-    cleaning = [option for option in source.options if option.lower() in {"cleansource", "sourcearchivedir"}]
-    if cleaning:
-        msg = (
-            f"{where}: with this option, Spark deletes or moves a file soon after it was read, and the job may have to "
-            "read the file again, when it goes back to an older checkpoint. Remove the option, and delete files that "
-            f"are older than the oldest retained checkpoint and savepoint yourself. option={cleaning[0]}"
-        )
-        raise InvalidJobError(msg)
-    # the mode decides the size of an epoch: a limit of Spark would cut a mixed backlog into several epochs
-    limits = [option for option in source.options if option.lower() in {"maxfilespertrigger", "maxbytespertrigger"}]
-    if limits:
-        msg = (
-            f"{where}: this option of Spark's is set by the job's mode. Use max-files-per-epoch or max-bytes-per-epoch "
-            f"of the source, which hold where a backlog takes the streaming path. option={limits[0]}"
-        )
-        raise InvalidJobError(msg)
