@@ -13,7 +13,7 @@ from mixedmode.errors import InvalidJobError
 
 #: {unit: milliseconds}, largest first; a compound duration must use this order
 DURATION_UNITS_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000, "ms": 1}
-DURATION_MS_MAX = (2**63 - 1) // 1000  # event times are int64 microseconds, and a duration is added to them
+DURATION_MS_MAX = 2**62 // 1000  # as far as times of windows: the sum of a time and a duration is int64 microseconds
 
 _DURATION = re.compile("".join(f"(?:([0-9]+){unit})?" for unit in DURATION_UNITS_MS))
 

@@ -2,11 +2,11 @@
 
 import pyarrow as pa
 
+from mixedmode.analysis.column_types import input_type
 from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.keyed_steps import (
     RESERVED,
     StepInput,
-    arrow_type,
     column_kept,
     key_fields,
     rows_change,
@@ -34,7 +34,7 @@ def analysed_async_map(step: AsyncMapStep, given: StepInput, where: Where) -> Ke
         if field.name.lower() in RESERVED:
             found.append(column_kept(field.name, where("async-map")))
         with collecting(found):
-            row[quoted(field.name)] = pa.field(field.name, arrow_type(field.dataType, f"{where()}: {field.name}"))
+            row[quoted(field.name)] = pa.field(field.name, input_type(field.dataType, f"{where()}: {field.name}"))
     answer = check_declared_async_map(step, where, found)
     found += answer_problems(step, answer, given.frame.columns, where)
     if given.upstream.is_changelog:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from mixedmode.analysis.column_types import input_fields
 from mixedmode.analysis.keyed_steps import rows_change
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.relations import Relation
@@ -11,7 +12,6 @@ from mixedmode.plan.join_operators import JoinedInput
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.spark.frames import arrow_fields
 
 __all__ = ["analysed_broadcasts"]
 
@@ -32,7 +32,7 @@ def analysed_broadcasts(
     def read(relation: Relation, alias: str) -> JoinedInput:
         roots = (*relation.sources, *relation.stages)
         time = upstream_of([relation]).event_time
-        return JoinedInput(alias, tuple(arrow_fields(relation.frame.schema)), time, roots)
+        return JoinedInput(alias, input_fields(relation.frame.schema, f"{where()}: {alias}"), time, roots)
 
     given = [read(one, spec.from_) for one, spec in zip(others, broadcasts_of(step).values(), strict=True)]
     records, whole = [read(one, one.name) for one in mains], upstream_of([*mains, *others])

@@ -4,6 +4,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from mixedmode.analysis.column_types import input_fields
 from mixedmode.analysis.event_times import check_event_time
 from mixedmode.analysis.problems import collecting
 from mixedmode.config.step_outputs import FunctionStep, function_section
@@ -13,7 +14,6 @@ from mixedmode.operators.process import state_schema_of
 from mixedmode.plan.function_steps import function_reference
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.source import parse_ddl
-from mixedmode.spark.frames import arrow_fields
 
 __all__ = ["check_declared", "declared_fields", "declared_outputs"]
 
@@ -47,9 +47,9 @@ def declared_outputs(step: FunctionStep, where: Where) -> dict[str, tuple[pa.Fie
 
 def declared_fields(ddl: str, where: str) -> tuple[pa.Field, ...]:
     """Return the declared output of a function as Arrow fields. Raise InvalidJobError, beginning with `where`."""
-    fields = arrow_fields(parse_ddl(ddl, where=where))
+    fields = input_fields(parse_ddl(ddl, where=where), where)
     taken = [field.name for field in fields if field.name.startswith("_")]
     if taken:
         msg = f"{where}: names that start with _ are kept for columns such as _op. Choose another. column={taken[0]}"
         raise InvalidJobError(msg)
-    return tuple(fields)
+    return fields

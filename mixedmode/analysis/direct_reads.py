@@ -12,6 +12,7 @@ with values that only Spark computes runs again on rows that Spark reads of its 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
@@ -155,7 +156,11 @@ def _columns_read(queries: Sequence[Query], schema: StructType, drift: Drift) ->
     used = {column.name: column for query in queries for column in query.reads}
     columns = [ReadColumn(name, column.data_type, name, drift) for name, column in used.items()]
     if not columns:
-        first = arrow_fields(schema)[0]
+        try:
+            (first,) = arrow_fields(StructType(schema.fields[:1]))
+        except PySparkException as error:
+            msg = f"Arrow has no type for the column {schema[0].name}"
+            raise OnlySparkError(msg) from error
         columns = [ReadColumn(first.name, first.type, first.name, drift)]
     return tuple(columns)
 

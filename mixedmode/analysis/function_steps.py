@@ -34,7 +34,7 @@ def analysed_function(
     given, event_times: the rows and the event-time column of each input.
     """
     found: list[MixedmodeError] = []
-    inputs, keys = inputs_of(step.pair, given, event_times), list[JoinKey]()
+    inputs, keys = inputs_of(step.pair, given, event_times, where), list[JoinKey]()
     with collecting(found):
         keys = pair_keys(session, step, inputs, where)
     if upstream.is_changelog:

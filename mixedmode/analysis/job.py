@@ -375,7 +375,7 @@ class _Walk:
         elif stage is not None:
             upsert = with_upserts(name, given, reads, stage, self._where("steps", ref[1], "sql"))
         if upsert is None:
-            self._results[name] = result_of_rows(given, reads)
+            self._results[name] = result_of_rows(given, reads, where)
             self._inputs.relations[entry_of(name)] = [given]
             return
         self._inputs.relations[upsert.operator_id] = [given]

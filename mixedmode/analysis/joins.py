@@ -8,8 +8,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.join_conditions import read_condition
-from mixedmode.analysis.keyed_steps import arrow_type, checked_key, rows_change
+from mixedmode.analysis.keyed_steps import checked_key, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
@@ -25,7 +26,7 @@ from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import arrow_fields, spark_schema, views
+from mixedmode.spark.frames import spark_schema, views
 
 __all__ = ["analysed_join", "inputs_of", "pair_keys", "selected_rows"]
 
@@ -45,7 +46,7 @@ def analysed_join(
     found: list[MixedmodeError] = []
     if upstream.is_changelog and not step.join.is_regular:
         found.append(rows_change(where("join"), upstream.reads))
-    left, right = inputs_of(step.join, given, event_times)
+    left, right = inputs_of(step.join, given, event_times, where)
     keys, selected = list[JoinKey](), None
     with collecting(found):
         keys = pair_keys(session, step, (left, right), where)
@@ -78,13 +79,19 @@ def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -
 
 
 def inputs_of(
-    pair: TwoInputs, given: tuple[Relation, Relation], event_times: tuple[str | None, str | None]
+    pair: TwoInputs, given: tuple[Relation, Relation], event_times: tuple[str | None, str | None], where: Where
 ) -> tuple[JoinedInput, JoinedInput]:
-    """Return the inputs of a step with two.  given, event_times: the rows and the event-time column of each."""
-    left, right = (
-        JoinedInput(of.alias, tuple(arrow_fields(one.frame.schema)), time, (*one.sources, *one.stages))
-        for of, one, time in zip(pair.inputs, given, event_times, strict=True)
-    )
+    """Return the inputs of a step with two.  given, event_times: the rows and the event-time column of each.
+
+    Raise InvalidJobError, beginning with the place of the step, for a column of a type that no step reads.
+    """
+
+    def read(alias: str, one: Relation, time: str | None) -> JoinedInput:
+        fields = input_fields(one.frame.schema, f"{where()}: {alias}")
+        return JoinedInput(alias, fields, time, (*one.sources, *one.stages))
+
+    sides = zip(pair.inputs, given, event_times, strict=True)
+    left, right = (read(of.alias, one, time) for of, one, time in sides)
     return left, right
 
 
@@ -100,7 +107,7 @@ def pair_keys(
         data_type, casts = left.type, (quoted(left.name), quoted(right.name))
         if left.type != right.type:
             common = _common_type(session, left, right, place)
-            data_type, ddl = arrow_type(common, place), common.simpleString()
+            data_type, ddl = input_type(common, place), common.simpleString()
             casts = (f"CAST({casts[0]} AS {ddl})", f"CAST({casts[1]} AS {ddl})")
         found.append(JoinKey(checked_key(pa.field(left.name, data_type), place), casts))
     return found

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.declared import check_declared, declared_fields, declared_outputs
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument
@@ -38,7 +37,6 @@ from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import IN_UTC, arrow_fields
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.reports import REPORT_COLUMN
 
@@ -112,7 +110,7 @@ class AggregateStage:
         step, given = self._step, self._given
         columns, functions = self._checked()
         operator = operator_of(step, columns, functions, self._where)
-        late_fields = () if step.late is None else tuple(arrow_fields(given.frame.schema))
+        late_fields = () if step.late is None else input_fields(given.frame.schema, self._where("late"))
         return aggregate_stage(step, given.upstream, columns, operator, late_fields=late_fields)
 
     def _checked(self) -> tuple[StepColumns, dict[str, AggregateFunction]]:
@@ -177,7 +175,7 @@ class AggregateStage:
         projected = frame.selectExpr(*(named(text, f"_argument {number}") for number, text in enumerate(texts)))
         check_argument(read_frame(projected, until=frame), where=where, is_keyed=given.is_changelog)
         fields = projected.schema.fields if len(texts) > 1 else [projected.schema[0]]
-        return [arrow_type(one.dataType, f"{where}: {text}") for one, text in zip(fields, texts, strict=True)]
+        return [input_type(one.dataType, f"{where}: {text}") for one, text in zip(fields, texts, strict=True)]
 
 
 def names_taken(step: KeyedAggregateStep, where: Where) -> list[MixedmodeError]:
@@ -204,6 +202,9 @@ class ProcessStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
+        fields: tuple[pa.Field, ...] = ()
+        with collecting(found):
+            fields = input_fields(given.frame.schema, self._where())
         check_declared(step, self._where, found)
         if given.upstream.is_changelog:
             found.append(rows_change(self._where("process"), given.upstream.reads))
@@ -212,7 +213,7 @@ class ProcessStage:
             step,
             given.upstream,
             keys=keys,
-            arguments={quoted(field.name): field for field in arrow_fields(given.frame.schema)},
+            arguments={quoted(field.name): field for field in fields},
             output_fields=declared_fields(step.output, self._where("output")),
             function_outputs=declared_outputs(step, self._where),
         )
@@ -263,7 +264,7 @@ class RankedStage:
                 continue
             found += column_taken(step, name, self._where)
             with collecting(found):
-                row[quoted(name)] = pa.field(name, arrow_type(field.dataType, f"{self._where()}: {name}"))
+                row[quoted(name)] = pa.field(name, input_type(field.dataType, f"{self._where()}: {name}"))
         return row
 
     def _order(self, text: str) -> tuple[str, pa.DataType]:
@@ -282,7 +283,7 @@ class RankedStage:
         except PySparkException as error:
             raise refused(where, error) from error
         check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
-        return text, arrow_type(projected.schema[0].dataType, f"{where}: {text}")
+        return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
 def column_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> list[MixedmodeError]:
@@ -315,7 +316,7 @@ def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
         known = frame.columns
         msg = f"{where}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
         raise InvalidJobError(msg)
-    return checked_key(pa.field(column, arrow_type(frame.schema[name].dataType, f"{where}: {column}")), where)
+    return checked_key(pa.field(column, input_type(frame.schema[name].dataType, f"{where}: {column}")), where)
 
 
 def checked_key(field: pa.Field, where: str) -> pa.Field:
@@ -334,12 +335,3 @@ def column_kept(column: str, where: str) -> InvalidJobError:
     """Return the error for a column whose name is kept."""
     msg = f"{where}: this name is kept for the output. Rename it with AS in a sql step. column={column}"
     return InvalidJobError(msg)
-
-
-def arrow_type(data_type: DataType, where: str) -> pa.DataType:
-    """Return Spark's type as an Arrow type. Raise InvalidJobError, beginning with `where`, if there is none."""
-    try:
-        return to_arrow_type(data_type, **IN_UTC)
-    except PySparkException as error:
-        msg = f"{where}: this type cannot be used here. Cast it in a sql step. type={data_type.simpleString()}"
-        raise InvalidJobError(msg) from error

@@ -7,8 +7,10 @@ redistributed, in a job whose settings change the number of subtasks.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from mixedmode.analysis.column_types import input_fields
 from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.checkpoint.types import ListState
@@ -21,7 +23,6 @@ from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import MapStage
-from mixedmode.spark.frames import arrow_fields
 from mixedmode.state.lists import rescaling_problem
 
 __all__ = ["MapInput", "check_declared_map", "check_items", "check_subtasks", "map_stage"]
@@ -45,6 +46,9 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
     found: list[MixedmodeError] = []
     with collecting(found):
         _check_sources([name for name in spec.sources if name in given.reads.upstream], spec, where)
+    record_fields: tuple[pa.Field, ...] = ()
+    with collecting(found):
+        record_fields = input_fields(given.frame.schema, where("map"))
     declared = check_declared_map(step, where, found)
     if declared is not None and declared.keeps_list and declared.redistribution is None:
         with collecting(found):
@@ -54,7 +58,7 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
     operator = MapOperator(
         operator_id=operator_id(step, given.maps_before),
         function=MapReference.parse(step.map, step.args, step.folder),
-        record_fields=tuple(arrow_fields(given.frame.schema)),
+        record_fields=record_fields,
         output_fields=declared_fields(step.output, where("output")),
     )
     return MapStage(operator.operator_id, given.reads, operator, declared.keeps_list, declared.redistribution)

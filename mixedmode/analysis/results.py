@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-import pyarrow as pa
-
 from mixedmode.analysis.catalyst import column_ids, read_frame
+from mixedmode.analysis.column_types import input_fields, output_fields
 from mixedmode.analysis.keyed_steps import key_fields
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.relations import Relation
@@ -15,7 +14,6 @@ from mixedmode.plan.job_plan import ResultPlan
 from mixedmode.plan.keyed_stages import upsert_stage
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
-from mixedmode.spark.frames import arrow_fields
 
 __all__ = ["check_has_key", "has_key", "result_of_rows", "result_of_stage", "with_key", "with_upserts"]
 
@@ -45,9 +43,12 @@ def has_key(stage: KeyedStage, key: Sequence[str]) -> bool:
     return not key or own == {name.lower() for name in key}
 
 
-def result_of_rows(given: Relation, reads: Reads) -> ResultPlan:
-    """Return the output of rows that are only added."""
-    return ResultPlan(reads, tuple(arrow_fields(given.frame.schema)), ())
+def result_of_rows(given: Relation, reads: Reads, where: str) -> ResultPlan:
+    """Return the output of rows that are only added.
+
+    Raise InvalidJobError, beginning with `where`, for a column that cannot be written.
+    """
+    return ResultPlan(reads, output_fields(given.frame.schema, where), ())
 
 
 def with_upserts(output: str, given: Relation, reads: Reads, stage: KeyedStage, where: str) -> KeyedStage | None:
@@ -62,7 +63,9 @@ def with_upserts(output: str, given: Relation, reads: Reads, stage: KeyedStage, 
         if reads.changelogs:
             raise
         return None
-    return None if key is None else upsert_stage(output, reads, _fields(given), key, is_checked=False)
+    if key is None:
+        return None
+    return upsert_stage(output, reads, input_fields(given.frame.schema, where), key, is_checked=False)
 
 
 def with_key(
@@ -83,7 +86,7 @@ def with_key(
     found = list[MixedmodeError]()
     key_fields(given.frame, key, where, found)
     raise_all(found)
-    fields = _fields(given)
+    fields = input_fields(given.frame.schema, where)
     names = {field.name.lower(): field.name for field in fields}
     try:
         kept = _kept_key(given, reads, stage, where)
@@ -116,7 +119,3 @@ def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> t
     kept = kept_keys(plan, column_ids(given.root), column_ids(given.frame), key, where=where)
     named = {name.lower(): name for name in given.frame.columns}
     return tuple(named[name] for name in kept)
-
-
-def _fields(given: Relation) -> tuple[pa.Field, ...]:
-    return tuple(arrow_fields(given.frame.schema))

@@ -2,7 +2,15 @@
 
 from mixedmode.expressions.calls import FUNCTION_CALL, QueryCalls, called_nodes
 from mixedmode.expressions.comparisons import RAISE_ERROR
-from mixedmode.expressions.evaluate import KINDS, can_raise, evaluate, is_exact, is_null_of_null, is_partial
+from mixedmode.expressions.evaluate import (
+    KINDS,
+    can_raise,
+    evaluate,
+    evaluate_here,
+    is_exact,
+    is_null_of_null,
+    is_partial,
+)
 from mixedmode.expressions.pruning import Bounds, may_pass
 from mixedmode.expressions.table_rows import TableRows, is_key_type
 from mixedmode.expressions.texts import TEXT_PARTS
@@ -43,6 +51,7 @@ __all__ = [
     "called_nodes",
     "can_raise",
     "evaluate",
+    "evaluate_here",
     "is_exact",
     "is_key_type",
     "is_null_of_null",

@@ -96,14 +96,6 @@ def _text_test(function: Callable[..., Value]) -> Kernel:
     )
 
 
-def _accepts_like(call: Call, arguments: Sequence[Node]) -> bool:
-    """Return whether LIKE has a constant pattern without an escape."""
-    text = arguments[1]
-    if not (isinstance(text, Literal) and isinstance(text.value, str) and types.is_string(arguments[0].data_type)):
-        return False
-    return "\\" not in text.value and call.options[0] not in text.value
-
-
 def _raise(_call: Call, given: Sequence[Value]) -> Value:
     raise InvalidJobError(str(given[0][0].as_py()))
 
@@ -131,5 +123,4 @@ COMPARISONS: Mapping[str, Kernel] = {
     "StartsWith": _text_test(pc.starts_with),
     "EndsWith": _text_test(pc.ends_with),
     "Contains": _text_test(pc.match_substring),
-    "Like": Kernel(lambda _call, given: pc.match_like(given[0], given[1].as_py()), _accepts_like),
 }

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions.arithmetic import ARITHMETIC
 from mixedmode.expressions.calls import CALLS, QueryCalls
 from mixedmode.expressions.casts import CASTS
@@ -33,7 +33,16 @@ from mixedmode.expressions.values import (
     arguments_of,
 )
 
-__all__ = ["KINDS", "can_raise", "evaluate", "is_exact", "is_null_of_null", "is_partial", "raising_nodes"]
+__all__ = [
+    "KINDS",
+    "can_raise",
+    "evaluate",
+    "evaluate_here",
+    "is_exact",
+    "is_null_of_null",
+    "is_partial",
+    "raising_nodes",
+]
 
 _KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES, **CALLS}
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
@@ -67,11 +76,30 @@ def is_null_of_null(call: Call) -> bool:
 
 
 def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of each query over each batch. Raise InvalidJobError where Spark raises an error on a value."""
+    """Yield the rows of each query over each batch. Raise InvalidJobError where Spark raises an error on a value.
+
+    Raise LeftToSparkError for a value that only Spark computes.
+    """
     known = [(query, raising_nodes(query.nodes), QueryCalls.of(query)) for query in queries]
     for batch in batches:
         for query, raising, calls in known:
             yield _rows_of(query, raising, calls, batch)
+
+
+def evaluate_here(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield what `evaluate` does, where Spark cannot compute the rows instead: between two steps, and in a join.
+
+    Raise InvalidJobError also for a value that would be left to Spark.
+    """
+    try:
+        yield from evaluate(queries, batches)
+    except LeftToSparkError as error:
+        msg = (
+            "an expression over the rows of a step, or the condition of a join, has a value that only Spark computes, "
+            "and nothing was committed. Make text valid with make_valid_utf8(...) in a sql step over the source. "
+            f"cause={error}"
+        )
+        raise InvalidJobError(msg) from error
 
 
 def _rows_of(query: Query, raising: Sequence[bool], calls: QueryCalls, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -250,6 +278,8 @@ def _refused(call: Call, kernel: Kernel, given: Sequence[Value]) -> InvalidJobEr
 def _shown(value: pa.Scalar) -> str:
     try:
         return str(value.as_py())
+    except UnicodeDecodeError:  # text that is not UTF-8
+        return str(value.cast(pa.binary()).as_py())
     except (OverflowError, ValueError):  # a time beyond those of Python
         return str(integers(value))
 

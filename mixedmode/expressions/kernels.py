@@ -31,7 +31,8 @@ class Kernel:
     raises an error. `accepts`: whether the result is Spark's for these types, options and constants. `raises`: whether
     a value may raise. `order`: the order in which Spark evaluates two arguments; the second is not evaluated where the
     first is NULL. `takes_null`: all arguments are evaluated, and the result may be a value where one is NULL.
-    `is_partial`: for some values it raises LeftToSparkError, as only Spark computes them. `column`: the number of the
+    `is_partial`: for some values it raises LeftToSparkError, as only Spark computes them; text that is not UTF-8 is
+    not counted, since hardly any job has such text. `column`: the number of the
     argument that is made an array if all of them are constants.
     """
 

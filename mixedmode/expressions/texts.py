@@ -1,4 +1,4 @@
-"""Text, by code point.
+"""Text, by code point. What depends on the characters of text that is not UTF-8 is left to Spark.
 
 `upper`, `lower` and regular expressions compute ASCII only, and leave other text to Spark: tables of Unicode's letters
 have versions, and Spark and Arrow have different ones. Of regular expressions only a small language is here, which
@@ -25,13 +25,14 @@ _PATTERN = re.compile(r"(?:(?:[\w=&/,:;@ -]|\[\^?[\w=&/,:;@ ]\])[*+?]?|\((?!\?)|
 _TO_THE_END = 2**31 - 1
 
 
-def _length(_call: Call, given: Sequence[Value]) -> Value:
-    length = pc.utf8_length if types.is_string(given[0].type) else pc.binary_length
-    return pc.cast(length(given[0]), pa.int32())
+def _length(call: Call, given: Sequence[Value]) -> Value:
+    is_text = types.is_string(given[0].type)
+    length = pc.utf8_length(_characters(call, given[0])) if is_text else pc.binary_length(given[0])
+    return pc.cast(length, pa.int32())
 
 
-def _substring(_call: Call, given: Sequence[Value]) -> Value:
-    text, position, length = given[0], given[1].as_py(), given[2].as_py()
+def _substring(call: Call, given: Sequence[Value]) -> Value:
+    text, position, length = _characters(call, given[0]), given[1].as_py(), given[2].as_py()
     start = position - 1 if position > 0 else position
     if length == _TO_THE_END:
         return pc.utf8_slice_codeunits(text, start)
@@ -55,8 +56,20 @@ def _concat(_call: Call, given: Sequence[Value]) -> Value:
     return pc.binary_join_element_wise(*given, pa.scalar(""), null_handling="emit_null")
 
 
-def _split(_call: Call, given: Sequence[Value]) -> Value:
-    return pc.split_pattern(given[0], pattern=given[1].as_py())
+def _split(call: Call, given: Sequence[Value]) -> Value:
+    return pc.split_pattern(_characters(call, given[0]), pattern=given[1].as_py())
+
+
+def _like(call: Call, given: Sequence[Value]) -> Value:
+    return pc.match_like(_characters(call, given[0]), given[1].as_py())
+
+
+def _accepts_like(call: Call, arguments: Sequence[Node]) -> bool:
+    """Return whether LIKE has a constant pattern without an escape."""
+    text = arguments[1]
+    if not (isinstance(text, Literal) and isinstance(text.value, str) and types.is_string(arguments[0].data_type)):
+        return False
+    return "\\" not in text.value and call.options[0] not in text.value
 
 
 def _part(_call: Call, given: Sequence[Value]) -> Value:
@@ -73,6 +86,16 @@ def _accepts_part(_call: Call, arguments: Sequence[Node]) -> bool:
     """Return whether the parts are those of split_part, and the number is a constant; Spark refuses 0."""
     parts, number = arguments
     return parts.data_type == TEXT_PARTS and isinstance(number, Literal) and bool(number.value)
+
+
+def _characters(call: Call, texts: pa.Array) -> pa.Array:
+    """Return texts, which are UTF-8. Raise LeftToSparkError if one is not: what its characters are, only Spark says."""
+    try:
+        pc.cast(pc.cast(texts, pa.binary()), texts.type)  # the cast to text validates
+    except pa.ArrowInvalid as error:
+        msg = f"text that is not UTF-8, in {call.kind}"
+        raise LeftToSparkError(msg) from error
+    return texts
 
 
 def _ascii(call: Call, texts: Value) -> Value:
@@ -126,5 +149,6 @@ TEXTS: Mapping[str, Kernel] = {
     ),
     "RegExpExtract": Kernel(_extract, _accepts_extract, is_partial=True),
     "ElementAt": Kernel(_part, _accepts_part),
+    "Like": Kernel(_like, _accepts_like),
     "Concat": Kernel(_concat, has_types(types.is_string), takes_null=True),
 }

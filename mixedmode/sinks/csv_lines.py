@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
+from mixedmode.sinks.line_values import check_values
+
 _NON_FINITE = (("nan", "NaN"), ("inf", "Inf"), ("-inf", "-Inf"))
 _HAVE_A_FORM = (
     *(pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_date32, pa.types.is_timestamp),
@@ -26,7 +28,12 @@ def has_csv_form(kind: pa.DataType) -> bool:
 
 
 def csv_lines(table: pa.Table, *, header: bool) -> pa.Buffer:
-    """Return the bytes of all rows; header: begin with the line of column names."""
+    """Return the bytes of all rows; header: begin with the line of column names.
+
+    Raises InvalidJobError for a value that CSV cannot hold (line_values.py).
+    """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        check_values(name, column)
     columns = [_plain(column) for column in table.columns]
     sink = pa.BufferOutputStream()
     pc_csv.write_csv(pa.table(columns, names=table.column_names), sink, pc_csv.WriteOptions(include_header=header))

@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.sinks.shown import only_times_of_python
+from mixedmode.sinks.column_types import has_keys_with_parts, has_plain_names
+from mixedmode.sinks.line_values import check_values
 
 #: what JSON requires to be escaped, except quotation mark and backslash, and the line ends of `str.splitlines`
 _ESCAPED = {chr(code): f"\\u{code:04x}" for code in (*range(0x20), 0x85, 0x2028, 0x2029)}
@@ -25,13 +26,29 @@ _ROWS_AT_ONCE = 100_000  # a few tens of megabytes of text
 _TRUE, _FALSE = pa.scalar("true"), pa.scalar("false")
 
 
+def json_problem(kind: pa.DataType) -> str | None:
+    """Return why values of a type cannot be written as JSON and read back, and what to do; None if they can."""
+    if has_keys_with_parts(kind):
+        return (
+            "a key of a map is a text in JSON, and a struct, array or map is none. Make the map a list of its entries "
+            "with map_entries(...) in a sql step"
+        )
+    if not has_plain_names(kind):
+        return "a field of a struct has a colon and a space in its name. Give it another name in a sql step"
+    return None
+
+
 def json_lines(table: pa.Table) -> Sequence[pa.Buffer]:
-    """Return the bytes of all rows, one line per row, in chunks."""
+    """Return the bytes of all rows, one line per row, in chunks.
+
+    Raises InvalidJobError for a value that JSON cannot hold (line_values.py).
+    """
     pieces = []
     for start in range(0, table.num_rows, _ROWS_AT_ONCE):
         rows = table.slice(start, _ROWS_AT_ONCE).combine_chunks()
         parts: list[Any] = []
         for number, name in enumerate(rows.column_names):
+            check_values(name, rows.column(number))
             parts.append(_scalar(f"{', ' if number else '{'}{json.dumps(name, ensure_ascii=False)}: "))
             parts.append(_texts(rows.column(number)))
         lines = _joined(*parts, _scalar("}\n"))
@@ -62,8 +79,7 @@ def _valid_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
         texts = column.cast(pa.string())
         if not pc.any(pc.match_substring(texts, "E")).as_py():  # a small number, such as 1E-10
             return _quoted(texts)
-    with only_times_of_python("a nested value of the output"):
-        return pa.chunked_array([pa.array([_text(value) for value in column.to_pylist(maps_as_pydicts="strict")])])
+    return pa.chunked_array([pa.array([_text(value) for value in column.to_pylist(maps_as_pydicts="strict")])])
 
 
 def _float_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -136,5 +152,11 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_json(item) for item in value]
     if isinstance(value, dict):
-        return {str(_as_json(name)): _as_json(item) for name, item in value.items()}
+        return {_key(name): _as_json(item) for name, item in value.items()}
     return value
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(_as_json(value))

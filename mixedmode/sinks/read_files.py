@@ -3,36 +3,23 @@
 JSON and CSV have few types, so values are converted to the described types; so are values in the names of folders.
 """
 
-import base64
-import json
-import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
-from typing import Any
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.sinks.column_types import type_of
 from mixedmode.sinks.csv_lines import read_csv_rows
 from mixedmode.sinks.files import EPOCH_COLUMN
+from mixedmode.sinks.json_rows import read_json_rows
 from mixedmode.sinks.partitions import folder_value
 from mixedmode.sinks.publish import OutputDescription
 
 OP_COLUMN = "_op"
 _GZIP_WBITS = zlib.MAX_WBITS | 16
-_PLAIN_TYPES: Mapping[str, pa.DataType] = {
-    str(data_type): data_type
-    for data_type in (
-        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.date32()),
-        *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.timestamp("us")),
-    )
-}
-_DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
-_TIMESTAMP = re.compile(r"timestamp\[us, tz=(.+)\]")
 
 
 class FileGoneError(Exception):
@@ -40,8 +27,8 @@ class FileGoneError(Exception):
 
 
 def fields_of(description: OutputDescription) -> list[pa.Field]:
-    """Return the columns of an output; the type is null for nested and rare types."""
-    return [pa.field(column.name, _type_of(column.type)) for column in description.columns]
+    """Return the columns of an output; the type is null for rare types."""
+    return [pa.field(column.name, type_of(column.type) or pa.null()) for column in description.columns]
 
 
 def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> pa.Table:
@@ -62,7 +49,7 @@ def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> 
 def read_lines(data: bytes, file_format: str, fields: Sequence[pa.Field]) -> pa.Table:
     """Return the rows of a JSON or CSV file."""
     every = [*fields, pa.field(OP_COLUMN, pa.string()), pa.field(EPOCH_COLUMN, pa.int64())]
-    return read_csv_rows(data, every) if file_format == "csv" else _read_json(data, every)
+    return read_csv_rows(data, every) if file_format == "csv" else read_json_rows(data, every)
 
 
 def unpacked(store: ObjectStore, path: str) -> bytes:
@@ -97,44 +84,3 @@ def with_folder_columns(rows: pa.Table, path: str, fields: Sequence[pa.Field]) -
             rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
     rest = [name for name in (OP_COLUMN, EPOCH_COLUMN) if name in rows.column_names]
     return rows.select([*(field.name for field in fields if field.name in rows.column_names), *rest])
-
-
-def _read_json(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
-    rows = [json.loads(line) for line in data.splitlines()]
-    every = [field for field in fields if rows and field.name in rows[0]]  # only upserts have `_op`
-    columns = [_from_json([row[field.name] for row in rows], field.type) for field in every]
-    return pa.table(columns, names=[field.name for field in every])
-
-
-def _from_json(values: list[Any], data_type: pa.DataType) -> pa.Array:
-    if pa.types.is_null(data_type):  # a type that JSON cannot represent
-        return pa.array(values)
-    parse = _parser(data_type)
-    return pa.array([None if value is None else parse(value) for value in values], data_type)
-
-
-def _parser(data_type: pa.DataType) -> Callable[[Any], Any]:
-    if pa.types.is_decimal(data_type):
-        return Decimal
-    if pa.types.is_timestamp(data_type):
-        return datetime.fromisoformat
-    if pa.types.is_date(data_type):
-        return date.fromisoformat
-    if pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type):
-        return base64.b64decode
-    if pa.types.is_floating(data_type):
-        return float
-    return _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _type_of(text: str) -> pa.DataType:
-    """Return the type whose `str` is `text`; null for nested and rare types."""
-    if found := _DECIMAL.fullmatch(text):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := _TIMESTAMP.fullmatch(text):
-        return pa.timestamp("us", found[1])
-    return _PLAIN_TYPES.get(text, pa.null())

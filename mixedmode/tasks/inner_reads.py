@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.expressions import Query, evaluate
+from mixedmode.expressions import Query, evaluate_here
 from mixedmode.profile import Profile
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.exchange import MapSide
@@ -32,7 +32,7 @@ class InnerRead:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield what the task yields."""
-        return self.task(evaluate(self.queries, _rows_in(batches)))
+        return self.task(evaluate_here(self.queries, _rows_in(batches)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class InnerFold:
     def _rows_made(self, rows: Iterator[pa.Table], profile: Profile) -> Iterator[pa.RecordBatch]:
         for table in rows:
             with profile.stage("read input"):
-                made = list(evaluate(self.queries, table.to_batches()))
+                made = list(evaluate_here(self.queries, table.to_batches()))
             yield from made
 
 

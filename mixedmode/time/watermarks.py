@@ -156,4 +156,5 @@ def _is_idle(progress: SplitProgress, strategy: Strategy, clock_ms: int) -> bool
 def _watermark(progress: SplitProgress, strategy: Strategy) -> int:
     if progress.max_time_us is None:
         return MIN_TIME_US
-    return shifted_us(progress.max_time_us, -strategy.out_of_orderness_us)
+    # no record, not even one at the greatest time, ends the job: only the end of its input does
+    return shifted_us(min(progress.max_time_us, MAX_TIME_US - 1), -strategy.out_of_orderness_us)

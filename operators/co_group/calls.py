@@ -32,6 +32,7 @@ from mixedmode.operators.process.failures import (
     line_of,
     short_json,
     shown_error,
+    shown_time,
 )
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError
@@ -168,7 +169,7 @@ class GroupCalls:
             raise
         except Exception as error:
             if self._operator.on_error == "fail":
-                start, end = instants(np.array([context.window_start, context.window_end])).to_pylist()
+                start, end = shown_time(context.window_start), shown_time(context.window_end)
                 values = f"method=co_group, key={short_json(context.current_key)}, window={start} to {end}"
                 raise self._failure(error, values) from error
             self._emitted.rows.clear()

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.operators.deduplicate.picks import later_us, picked
+from mixedmode.operators.deduplicate.picks import picked
 from mixedmode.operators.deduplicate.times import TimesWriter
 from mixedmode.operators.interface import (
     KEY_COLUMN,
@@ -51,7 +51,7 @@ from mixedmode.sort import Combine, sort_table, take_rows
 from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.state.arrow_bytes import values_at
 from mixedmode.state.keys import PREFIX_BYTES
-from mixedmode.time import EpochTime, shifted_us
+from mixedmode.time import EpochTime, checked_times, shifted_us
 
 _EMITTED, _WAITING, _EXPIRIES = 0, 1, 2  #: state ids
 _NO_ROWS = np.empty(0, np.intp)
@@ -118,10 +118,15 @@ class DeduplicateOperator(NoSideOutputs):
         return self._combined
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """Return the packed rows of a batch that may be the first of their keys. A row before the watermark is late."""
+        """Return the packed rows of a batch that may be the first of their keys. A row before the watermark is late.
+
+        Raises InvalidJobError for an event time so far from now that `within` could not be added to it.
+        """
         times, columns, keys, late_rows = batch.times_us, list(batch.arguments), list(batch.keys), _NO_ROWS
         if self.goes_by_watermark:
             assert times is not None, "the step's input has event time"
+            if self.within_us is not None:
+                checked_times(times)
             late_rows = np.flatnonzero(times < late_us)
             if len(late_rows):
                 kept = np.flatnonzero(times >= late_us)
@@ -231,7 +236,7 @@ class _Run:
         if self._within_us is None:
             touched, is_forgotten = np.flatnonzero(last.is_new), np.zeros(len(stored), np.bool_)
         else:
-            is_forgotten = last.has_row & (later_us(last.times_us, self._within_us) <= self._time.firing_us)
+            is_forgotten = last.has_row & (last.times_us + self._within_us <= self._time.firing_us)
             touched = np.flatnonzero(np.where(is_forgotten, was_known, last.is_new))
             expiring = np.flatnonzero(last.is_new & ~is_forgotten)
             times = joined(encoded_times(last.times_us[expiring]), keys.take(pa.array(expiring)))
@@ -264,7 +269,7 @@ class _Last:
     def makes_duplicate(self, codes: Int64s, times_us: Int64s, within_us: int | None) -> Bools:
         """Return (n,) True for rows that are duplicates of the last row of their key."""
         has_row = self.has_row[codes]
-        return has_row if within_us is None else has_row & (times_us < later_us(self.times_us[codes], within_us))
+        return has_row if within_us is None else has_row & (times_us < self.times_us[codes] + within_us)
 
 
 def _forgotten(time: EpochTime, within_us: int) -> tuple[int, int]:

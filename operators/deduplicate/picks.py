@@ -10,13 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.time import MAX_TIME_US
 
 
 def picked(
     codes: Int64s, times_us: Int64s, size: int, known: npt.NDArray[np.intp], known_us: Int64s, within_us: int | None
 ) -> Bools:
-    """Return (n,) True for each picked row of `size` keys.
+    """Return (n,) True for each picked row of `size` keys. The times are those of windows (time.checked_times).
 
     `known` (m,) are the keys that have had a pick before, ascending, and `known_us` (m,) the times of their last picks.
     """
@@ -28,14 +27,9 @@ def picked(
     if within_us is None:
         starts[known] = n
     else:
-        starts[known] = _first_from(codes, times_us, known, later_us(known_us, within_us))
-        following[:n] = _first_from(codes, times_us, codes, later_us(times_us, within_us))
+        starts[known] = _first_from(codes, times_us, known, known_us + within_us)
+        following[:n] = _first_from(codes, times_us, codes, times_us + within_us)
     return _on_paths(starts, following)[:n]
-
-
-def later_us(times_us: Int64s, by_us: int) -> Int64s:
-    """Return times_us + by_us (n,), at most MAX_TIME_US."""
-    return np.minimum(times_us, MAX_TIME_US - by_us) + by_us
 
 
 def _first_from(codes: Int64s, times_us: Int64s, of_codes: npt.NDArray[np.intp], from_us: Int64s) -> Int64s:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.expressions import Query, evaluate
+from mixedmode.expressions import Query, evaluate_here
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.join.layout import OutputColumn
 
@@ -39,7 +39,7 @@ class Condition:
         taken = (pa.array(left), pa.array(right))
         given = [sides[column.side][column.index].take(taken[column.side]) for column in self.columns]
         batch = pa.record_batch(given, [column.name for column in self.columns])
-        (found,) = evaluate([self.query], [batch])
+        (found,) = evaluate_here([self.query], [batch])
         holds: Bools = pc.fill_null(found.column(0), False).to_numpy(zero_copy_only=False)
         assert len(holds) == len(left), (len(holds), len(left))
         return np.asarray(holds, np.bool_)

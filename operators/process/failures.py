@@ -56,7 +56,7 @@ def function_error(error: Exception, *, operator_id: str, file: str | None, call
     if call.record is not None:
         values["record"] = short_json(call.record)
     if call.timestamp is not None:
-        values["time"] = _shown_time(call.timestamp)
+        values["time"] = shown_time(call.timestamp)
     if not isinstance(error, _FOUND_LATER):
         values["at"] = line_of(error, file)
     msg = (
@@ -143,7 +143,8 @@ def short_json(value: Any) -> str:
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
 
-def _shown_time(time_us: int | None) -> str:
+def shown_time(time_us: int | None) -> str:
+    """Return a time in microseconds as text; none if there is none."""
     try:
         return "none" if time_us is None else str(_EPOCH + timedelta(microseconds=time_us))
     except OverflowError:  # the year is outside the range of Python's datetime

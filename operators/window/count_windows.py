@@ -35,12 +35,13 @@ from mixedmode.operators.interface import (
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
-from mixedmode.operators.window.fold import fold_records
+from mixedmode.operators.window.fold import fold_records, times_of
 from mixedmode.operators.window.keys import Int64s, stored_schema
 from mixedmode.operators.window.output import WINDOW_BOUNDS, WINDOW_NUMBER, instants
 from mixedmode.operators.window.partials import Bools, take_all
 from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor, StateTable
+from mixedmode.time import checked_times
 
 _NO_ROWS = np.empty(0, np.intp)
 _COUNTERS = tuple(pa.field(name, pa.int64()) for name in ("_windows", "_records", "_least_us", "_greatest_us"))
@@ -87,8 +88,9 @@ class CountWindowAggregateOperator(NoSideOutputs):
         return None
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """Return one partial per record."""
+        """Return one partial per record. Raises InvalidJobError for an event time at which no window can end."""
         del late_us  # a count window does not end at a time, so no record is late for it
+        checked_times(times_of(batch))
         folded = fold_records(batch, self.key_schema, self.aggregator, max_parallelism=max_parallelism)
         names = [KEY_GROUP_COLUMN, KEY_COLUMN, TIME_COLUMN, *(field.name for field in self.input_fields)]
         columns = [pa.array(folded.groups), folded.keys, pa.array(folded.ends), *folded.registers]

@@ -52,7 +52,7 @@ def test_a_duration_that_event_times_cannot_express_is_refused(text: str) -> Non
     with pytest.raises(InvalidJobError) as caught:
         parse_duration_ms(text)
     assert str(caught.value) == (
-        "this duration is longer than event times can express. Write at most 9223372036854775ms. found=" + text
+        "this duration is longer than event times can express. Write at most 4611686018427387ms. found=" + text
     )
 
 

@@ -5,11 +5,13 @@ Where Spark raises an error on a value, its `try_` function gives NULL, which sa
 """
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -369,6 +371,40 @@ def test_some_text_functions_compute_ascii_and_leave_other_text_to_spark(spark: 
     for pattern in ("a.b", "(?i)a", "a*?", "(a)*", "[a&&b]", "a$", "([a]+)(b|Z)?", "[a-z]"):
         with pytest.raises(OnlySparkError):
             read_queries_of(frame.selectExpr(f"regexp_extract(t1, '{pattern}', 0)"), until=frame, may_leave=True)
+
+
+#: values of which most are no UTF-8: single bytes, cut characters, an overlong slash, half of a surrogate pair
+NOT_UTF_8 = [b"\xff", b"\xc0\xaf", b"a\xc3", b"\xe2\x82", b"a\x80b", b"\xed\xa0\x80", b"a\xff\xffb", b"\xf0\x9f\x98"]
+NOT_UTF_8 += ["ä".encode(), b"ab"]
+OF_CHARACTERS = ("length(", "substr", "left(", "right(", "LIKE", "lower(", "upper(", "regexp_extract(", "split_part(")
+
+
+def test_text_that_is_not_utf_8_is_computed_as_by_spark_or_left_to_it(spark: SparkSession, tmp_path: Path) -> None:
+    columns = [pa.array([pair[side] for pair in product(NOT_UTF_8, repeat=2)], pa.binary()) for side in (0, 1)]
+    table = pa.table([_as_text(column) for column in columns], names=["t1", "t2"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    frame = spark.read.schema("t1 string, t2 string").parquet(str(tmp_path / "a.parquet"))
+    names = {text: {*re.findall(r"\b[a-z]+[12]\b", text)} for text in EXPRESSIONS}
+    texts = [text for text in EXPRESSIONS if names[text] and names[text] <= {"t1", "t2"}]
+    texts += ["lower(t1)", "upper(t1)", "regexp_extract(t1, 'a', 0)"]
+    spark_columns = frame.selectExpr(*(f"{text} AS c{number}" for number, text in enumerate(texts))).toArrow().columns
+    computed = []
+    for text, expected in zip(texts, spark_columns, strict=True):
+        (query,) = read_queries_of(frame.selectExpr(f"{text} AS c"), until=frame, may_leave=True)
+        with suppress(LeftToSparkError):
+            assert _as_bytes(_ours(query, table).column(0)) == _as_bytes(expected), text
+            computed.append(text)
+    assert computed == [text for text in texts if not any(word in text for word in OF_CHARACTERS)]
+    assert {"t1 < t2", "t1 = t2", "t1 || t2"} <= set(computed), "bytes are enough for these"
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    """Bytes as text, which Arrow does not check."""
+    return pa.StringArray.from_buffers(len(column), *column.buffers()[1:])
+
+
+def _as_bytes(column: pa.ChunkedArray) -> list[Any]:
+    return list(column.cast(pa.binary()).to_pylist() if pa.types.is_string(column.type) else column.to_pylist())
 
 
 def test_a_value_is_refused_where_spark_refuses_it(frame: DataFrame) -> None:

@@ -9,7 +9,6 @@ from mixedmode.cli.table import _shown as table_shown
 from mixedmode.config.partitions import parse_partition
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
-from mixedmode.sinks.json_lines import json_lines
 from mixedmode.sinks.partitions import FolderRows
 from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.shown import shown_rows
@@ -40,13 +39,6 @@ def test_rows_are_shown_to_a_person(name: str, nested: bool, capsys: pytest.Capt
     assert ("(a time beyond" if nested else years[name]) in printed[1]
     assert [row[EPOCH_COLUMN] for row in shown_rows(rows(name, nested=nested))] == [7, 7, 7]
     assert table_shown(rows(name, nested=nested), 3) is not None
-
-
-@pytest.mark.parametrize("name", TYPES)
-def test_json_writes_a_time_as_text_and_refuses_one_in_a_nested_value(name: str) -> None:
-    assert b"".join(map(bytes, json_lines(rows(name)))).count(b"\n") == 3
-    with pytest.raises(InvalidJobError, match="before the year 1 or after 9999, which cannot be written there"):
-        json_lines(rows(name, nested=True))
 
 
 @pytest.mark.parametrize("name", TYPES)

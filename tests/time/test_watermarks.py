@@ -135,6 +135,11 @@ def test_the_bound_does_not_lead_past_the_first_time_there_is() -> None:
     assert state.watermark_us == MIN_TIME_US
 
 
+def test_a_record_at_the_last_time_there_is_does_not_end_the_job() -> None:
+    state = after(WatermarkState.initial(["a"], 0), {("a", ""): MAX_TIME_US}, {"a": Strategy(0, None, None)})
+    assert state.watermark_us == MAX_TIME_US - 1
+
+
 # --- what holds whatever is seen -------------------------------------------------------------------------------------
 
 SOURCES = ("a", "b")

@@ -263,6 +263,8 @@ def _parts_of_both(stored: pa.DataType, wanted: pa.DataType) -> Iterator[tuple[p
 
 
 def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
+    if array.type == column.data_type:
+        return array
     array = _plain(array)
     if array.type == column.data_type:
         return array
@@ -283,6 +285,8 @@ def _plain(array: pa.Array) -> pa.Array:
         array = array.storage
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
+    if pa.types.is_duration(array.type):  # only a note for Arrow: the file has whole numbers, and so has Spark
+        array = array.view(pa.int64())
     if array.type in _VIEWS:
         array = array.cast(_VIEWS[array.type])
     return array

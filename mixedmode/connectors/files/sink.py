@@ -14,8 +14,10 @@ from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_
 from mixedmode.connectors.files.replace_windows import replace_windows
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.column_types import has_empty_struct
 from mixedmode.sinks.csv_lines import has_csv_form
 from mixedmode.sinks.files import EPOCH_COLUMN, FileFormat, FileLayout, SinkTask
+from mixedmode.sinks.json_lines import json_problem
 from mixedmode.sinks.partitions import partition_problem
 from mixedmode.sinks.publish import (
     OutputColumn,
@@ -62,12 +64,24 @@ def columns_problem(task: SinkTask, fields: Sequence[pa.Field], key_columns: Seq
             f"the output is partitioned by all of its columns, so its files would have none but {EPOCH_COLUMN}. Leave "
             f"one column in the files. columns={', '.join(by_name)}"
         )
-    for field in fields if task.format == "csv" else ():
-        if not has_csv_form(field.type):
-            return (
-                "the output cannot be CSV: it has no form for nested columns and the like. Write Parquet or JSON, or "
-                f"make it text with to_json(...) in a sql step. column={field.name}, type={field.type}"
-            )
+    for field in fields:
+        problem = _type_problem(task.format, field.type)
+        if problem is not None:
+            return f"the output cannot be {problem}. column={field.name}, type={field.type}"
+    return None
+
+
+def _type_problem(file_format: FileFormat, data_type: pa.DataType) -> str | None:
+    """Return the format, why it has no form for a type, and what to do; None if it has one."""
+    if file_format == "parquet" and has_empty_struct(data_type):
+        return "Parquet: it has no struct without fields. Write JSON, or leave the column out in a sql step"
+    if file_format == "json" and (problem := json_problem(data_type)) is not None:
+        return f"JSON: {problem}, or write Parquet"
+    if file_format == "csv" and not has_csv_form(data_type):
+        return (
+            "CSV: it has no form for nested columns and the like. Write Parquet or JSON, or make it text with "
+            "to_json(...) in a sql step"
+        )
     return None
 
 

@@ -49,6 +49,7 @@ from mixedmode.connectors.files.local_inputs import (
 )
 from mixedmode.connectors.files.odd_entries import check_entries, check_regular
 from mixedmode.connectors.files.parquet_files import is_plain_folder
+from mixedmode.connectors.files.partition_folders import PartitionFolders
 from mixedmode.connectors.files.source_checks import check_options, check_path
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.stored_types import check_stored_types
@@ -80,6 +81,8 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._path = source.path if "://" in source.path else spark_path(source.path)
         self._base = _base_path(source)
         self.schema = columns_of(session, source, self._path, where=where)
+        self._folders = PartitionFolders.of(source, self.schema)
+        self._folders.check_present(where)
         self._depth = _depth_read_once(source)
         if "://" not in source.path:
             check_entries(source.path, where=where, is_recursive=_looks_into_folders(source))
@@ -152,15 +155,19 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
 
     @override
     def check_files(self, files: Mapping[str, int]) -> None:
-        for url in self.files_read(files):
+        read = self.files_read(files)
+        for url in read:
             check_regular(url, files[url])
             check_not_empty(url, files[url], self._source.format)
+        self._folders.check(read, self._where)
         self._check_contents(list(files))
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """Return rows of a batch, after a check of its files."""
         urls = rows.inputFiles()
-        bytes_needed = [url for url in self.files_read(urls) if never_empty(url, self._source.format)]
+        read = self.files_read(urls)
+        self._folders.check(read, self._where)
+        bytes_needed = [url for url in read if never_empty(url, self._source.format)]
         for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
             check_not_empty(url, length, self._source.format)
         self._check_contents(urls)
