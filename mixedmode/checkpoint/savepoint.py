@@ -18,7 +18,7 @@ Invariants (tests/checkpoint/test_savepoint.py):
   I3  disposing deletes only the files that savepoint.json names, and savepoint.json itself
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -88,9 +88,12 @@ class Savepoint:
         return sum(file.bytes for file in self.files)
 
 
-def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) -> Savepoint:
+def create_savepoint(
+    log: CheckpointLog, target: ObjectStore, *, now_ms: int, check: Callable[[Manifest], object] = lambda _: None
+) -> Savepoint:
     """Create a savepoint of the newest checkpoint of `log` in `target`. The job may be running.
 
+    check: is given the manifest before the savepoint counts, and raises if it must not.
     Raises InvalidJobError if there is no checkpoint, or if `target` holds anything other than the files of an
     interrupted attempt. Raises CorruptStateError if the checkpoint is damaged.
     """
@@ -106,6 +109,7 @@ def create_savepoint(log: CheckpointLog, target: ObjectStore, *, now_ms: int) ->
     if root is not None and (source is None or is_private(source)):  # the savepoint is as private as the checkpoints
         keep_private(root)
     manifest, files = _newest_copied(log, target)
+    check(manifest)
     runs = {run.path: run for run in _runs(manifest)}.values()
     savepoint = Savepoint(
         job=identity,

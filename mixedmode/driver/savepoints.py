@@ -1,12 +1,19 @@
 """Creation of a savepoint, for `mixedmode savepoint create` and `Job.create_savepoint`. The job need not be running."""
 
+import time
+from collections.abc import Callable
+
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import Savepoint, check_free, create_savepoint
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.checkpoint.types import Manifest
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec
 from mixedmode.config.overlaps import check_savepoint_folder, check_savepoint_place
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.sinks.sink import staging_folder
+
+_LOOK_SECONDS, _LOOKS = 0.2, 50
 
 
 def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> Savepoint:
@@ -35,8 +42,33 @@ def folder_for_savepoint(spec: JobSpec, place: str) -> str:
     return folder
 
 
-def savepoint_of(folder: str, place: str, *, clock: Clock | None = None) -> Savepoint:
+def savepoint_of(
+    folder: str, place: str, *, clock: Clock | None = None, sleep: Callable[[float], None] = time.sleep
+) -> Savepoint:
     """Keep the newest checkpoint of `folder`, a job's checkpoint folder or URL, in `place`."""
     check_savepoint_folder(folder, place)
     log = CheckpointLog(ObjectStore(folder))
-    return create_savepoint(log, ObjectStore(place), now_ms=(clock or SystemClock()).now_ms())
+
+    def check(manifest: Manifest) -> None:
+        _wait_until_published(folder, manifest, sleep)
+
+    return create_savepoint(log, ObjectStore(place), now_ms=(clock or SystemClock()).now_ms(), check=check)
+
+
+def _wait_until_published(folder: str, manifest: Manifest, sleep: Callable[[float], None]) -> None:
+    """Wait a while until the rows of an epoch that are staged in the checkpoint folder are published.
+
+    A savepoint does not have them: a job that goes on from it would never publish them. Raises RetryableError.
+    """
+    staged = [(ObjectStore(staging_folder(folder, file.sink)), file) for file in manifest.outputs]
+    for seconds in [_LOOK_SECONDS] * _LOOKS + [0.0]:
+        staged = [(store, file) for store, file in staged if store.exists(file.staged_path)]
+        if not staged:
+            return
+        sleep(seconds)
+    msg = (
+        "rows of the newest checkpoint are not published yet, and a job that goes on from a savepoint would never "
+        "publish them. Start the job, which does so first, or see why the running one cannot; then take the savepoint. "
+        f"epoch={manifest.epoch}, output={staged[0][1].sink or 'sink'}, folder={staged[0][0].url}"
+    )
+    raise RetryableError(msg)

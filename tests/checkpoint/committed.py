@@ -11,7 +11,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import encode_manifest
 from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, JobIdentity, ListState, Manifest, OperatorState, RunFile
+from mixedmode.checkpoint.types import Epoch, JobIdentity, ListState, Manifest, OperatorState, RunFile, StagedFile
 from tests.checkpoint.examples import a_manifest
 
 IDENTITY = JobIdentity("orders", 128, {"totals": {"keys": ["k"]}, "top": {"keys": ["n"], "rows": []}})
@@ -34,7 +34,14 @@ class Checkpoints:
         self.log.create_identity(identity)
         self.store.put(paths.SPARK_METADATA, b'{"id":"6f5e1d3c"}')
 
-    def commit(self, epoch: int, *, lists: Sequence[ListState] = (), is_final: bool = False) -> Manifest:
+    def commit(
+        self,
+        epoch: int,
+        *,
+        lists: Sequence[ListState] = (),
+        outputs: Sequence[StagedFile] = (),
+        is_final: bool = False,
+    ) -> Manifest:
         """Commit the next epoch, with Spark's entries for it."""
         offsets = f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":{epoch}}}\n{{"logOffset":{epoch}}}'
         for step, runs in self.runs.items():
@@ -49,6 +56,7 @@ class Checkpoints:
             is_final=is_final,
             operators=tuple(OperatorState(step, {"states": []}, tuple(runs), 2) for step, runs in self.runs.items()),
             list_states=tuple(lists),
+            outputs=tuple(outputs),
             source_logs=() if is_final else (log_of(map(source_entry, range(epoch + 1)), 0, epoch),),
         )
         if not is_final:
