@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.lakehouse.source import LakehouseSource
 from mixedmode.job import Job, Sink, Source
 from tests.harness import manifests, output_changes, run
 from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, source, totals
@@ -109,3 +110,25 @@ def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     first, second, third = (manifest.dimensions["shops"] for manifest in manifests(tmp_path / "checkpoints"))
     assert first != second == third
     assert all(name.startswith({"delta": "version ", "iceberg": "snapshot "}[kind]) for name in (first, second))
+
+
+def test_the_newest_version_is_that_of_the_table_and_not_of_its_catalogs_cache(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A catalog of Iceberg keeps a table for 30 seconds after the last access, by default."""
+    catalog = {
+        "spark.sql.catalog.cached": "org.apache.iceberg.spark.SparkCatalog",
+        "spark.sql.catalog.cached.type": "hadoop",
+        "spark.sql.catalog.cached.warehouse": str(tmp_path),
+    }
+    for key, value in catalog.items():
+        spark.conf.set(key, value)
+    ddl = "name string, region string"
+    add(spark, "iceberg", tmp_path / "db" / "shops", [("a", "north")], ddl)
+    shops = LakehouseSource(spark, Source.iceberg(table="cached.db.shops"), where="dimensions.shops")
+    before = shops.newest(spark, None)
+    assert shops.newest(spark, before) is before
+    add(spark, "iceberg", tmp_path / "db" / "shops", [("b", "south")], ddl)  # by another catalog
+    after = shops.newest(spark, before)
+    assert after.name != before.name
+    assert sorted(row["name"] for row in after.frame.collect()) == ["a", "b"]

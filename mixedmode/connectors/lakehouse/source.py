@@ -157,6 +157,8 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
     def _snapshots(self) -> list[Row]:
         """Return the snapshots of an Iceberg table that led to its current state, oldest first."""
         place, reader = self._source.path, self._session.read.format("iceberg")
+        if not place:  # a catalog keeps tables in a cache, as long as they are asked for
+            self._session.sql(f"REFRESH TABLE {self._name}").collect()
         frame = reader.load(f"{place}#snapshots") if place else reader.table(f"{self._name}.snapshots")
         every: dict[Any, Row] = {row.snapshot_id: row for row in frame.collect()}
         newest = max(every.values(), key=lambda row: row.committed_at, default=None)
