@@ -55,7 +55,7 @@ def _parser_of_values(data_type: pa.DataType) -> _Parse:
 def _parser_of_keys(data_type: pa.DataType) -> _Parse:
     """Return the parser of the keys of a map, which are strings in JSON."""
     if pa.types.is_boolean(data_type):
-        return lambda text: bool(text.lower() == "true")  # earlier versions wrote True
+        return lambda text: bool(text == "true")
     return int if pa.types.is_integer(data_type) else _parser_of_values(data_type)
 
 
