@@ -242,24 +242,16 @@ def _wrong_type(path: str, column: str, stored: pa.DataType, wanted: pa.DataType
 
 
 def _keeps_values(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return whether no value changes that Spark's reader takes for one of the wanted type.
-
-    A list for a number, and the like, is refused by Spark itself.
-    """
+    """Return whether no value changes that Spark's reader takes for one of the wanted type."""
     stored = _plain(pa.array([], stored)).type
-    if pa.types.is_nested(stored) or pa.types.is_nested(wanted):
-        return all(_keeps_values(*pair) for pair in _parts_of_both(stored, wanted))
-    return bool(stored == wanted or _widens(stored, wanted))
-
-
-def _parts_of_both(stored: pa.DataType, wanted: pa.DataType) -> Iterator[tuple[pa.DataType, pa.DataType]]:
     if pa.types.is_map(stored) and pa.types.is_map(wanted):
-        yield from ((stored.key_type, wanted.key_type), (stored.item_type, wanted.item_type))
-    elif pa.types.is_struct(stored) and pa.types.is_struct(wanted):
+        return _keeps_values(stored.key_type, wanted.key_type) and _keeps_values(stored.item_type, wanted.item_type)
+    if pa.types.is_struct(stored) and pa.types.is_struct(wanted):
         types = {one.name.lower(): one.type for one in wanted}
-        yield from ((one.type, types[one.name.lower()]) for one in stored if one.name.lower() in types)
-    elif all(pa.types.is_list(one) or pa.types.is_large_list(one) for one in (stored, wanted)):
-        yield stored.value_type, wanted.value_type
+        return all(_keeps_values(one.type, types.get(one.name.lower(), one.type)) for one in stored)
+    if all(pa.types.is_list(one) or pa.types.is_large_list(one) for one in (stored, wanted)):
+        return _keeps_values(stored.value_type, wanted.value_type)
+    return bool(stored == wanted or _widens(stored, wanted))
 
 
 def _widened(array: pa.Array, column: ReadColumn, path: str) -> pa.Array:
