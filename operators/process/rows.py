@@ -124,8 +124,8 @@ def _deeply(row: Any) -> Record:
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _copied(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return list(map(_copied, value))
+    if isinstance(value, list | tuple):  # the pairs of a map are tuples
+        return tuple(map(_copied, value)) if isinstance(value, tuple) else list(map(_copied, value))
     return value.copy() if isinstance(value, np.ndarray) else value
 
 

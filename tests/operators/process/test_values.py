@@ -13,7 +13,7 @@ import pytest
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys.arrow import cast
 from mixedmode.operators.process.records import python_records, python_values
-from mixedmode.operators.process.rows import RowMismatchError, to_table
+from mixedmode.operators.process.rows import RowCollector, RowMismatchError, to_table
 from mixedmode.operators.process.values import UNFIT, array_of
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -48,10 +48,16 @@ MAP = pa.map_(pa.string(), pa.int64())
         ({"b": "x", "a": 1}, STRUCT, {"a": 1, "b": "x"}),
         ({"x": 1}, MAP, [("x", 1)]),
         ([("x", 1)], MAP, [("x", 1)]),
+        ((("x", 1), ("y", None)), MAP, [("x", 1), ("y", None)]),
+        (np.array([1, 2]), pa.list_(pa.int64()), [1, 2]),
     ],
 )
 def test_a_value_of_the_type_is_taken(value: Any, data_type: pa.DataType, expected: Any) -> None:
     assert python_values(array_of([value, None], data_type)) == [expected, None]
+    emitted = RowCollector([pa.field("v", data_type), pa.field("nested", pa.list_(pa.int64()))])
+    emitted.add({"v": value, "nested": []})
+    emitted.seal()
+    assert python_values(emitted.take()["v"].combine_chunks()) == [expected], "also in a row that is copied"
 
 
 def test_a_cast_makes_no_number_infinite() -> None:
