@@ -20,13 +20,13 @@ EXACT = "SELECT *, CAST(k AS STRING COLLATE UTF8_BINARY) AS b FROM previous"
 LCASE = "SELECT *, b COLLATE UTF8_LCASE AS l FROM previous"
 
 
-def analysed(spark: SparkSession, folder: Path, build: Build) -> None:
-    """`k` has a collation, `b` has none; `l` has the collation again."""
+def analysed(spark: SparkSession, folder: Path, build: Build) -> list[str]:
+    """Return the columns of the output.  `k` has a collation, `b` has none; `l` has the collation again."""
     (folder / "in").mkdir()
     source = Source.parquet(folder / "in", schema="k string collate UTF8_LCASE, v int, at timestamp", event_time="at")
     job = Job("collated", sources={"t": source}, mode="mixed", checkpoint_dir=folder / "checkpoints", spark=SPARK)
     complete = job.output("o", build(job.source("t").sql(EXACT)), Sink.parquet(folder / "out"))
-    analyse(spark, complete.spec, complete.where)
+    return [field.name for field in analyse(spark, complete.spec, complete.where).plan.results["o"].fields]
 
 
 def plain(rows: Stream) -> Stream:
@@ -74,8 +74,10 @@ def test_a_key_of_an_output_has_no_collation(spark: SparkSession, tmp_path: Path
 
 
 def test_sql_and_outputs_may_have_collations(spark: SparkSession, tmp_path: Path) -> None:
-    analysed(spark, tmp_path, lambda rows: rows.sql("SELECT * FROM previous WHERE k = 'A'"))
+    written = analysed(spark, tmp_path, lambda rows: rows.sql("SELECT * FROM previous WHERE k = 'A'"))
+    assert written == ["k", "v", "at", "b"]
 
 
 def test_a_step_may_leave_columns_with_a_collation_alone(spark: SparkSession, tmp_path: Path) -> None:
-    analysed(spark, tmp_path, lambda rows: rows.key_by("b").aggregate(n="count(*)"))
+    written = analysed(spark, tmp_path, lambda rows: rows.key_by("b").aggregate(n="count(*)"))
+    assert written == ["b", "n"]

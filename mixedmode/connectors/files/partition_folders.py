@@ -24,11 +24,11 @@ _MISREAD = (ByteType, ShortType, DecimalType)
 
 @dataclass(frozen=True, slots=True)
 class PartitionFolders:
-    """What names of folders may be in a source.
+    """The partition columns of a source, as far as names of folders show them.
 
-    `depth`: the folders of a path that are none of its partitions; None if Spark looks for none, or the number differs,
-    so that nothing is checked. `misread`: {column: its type} of the columns whose
-    values Spark misreads in such a name. `present`: the columns of the folders that exist.
+    `depth`: the number of folders above the partitions; None if Spark looks for no partitions, or the number differs
+    between the alternatives of a pattern, so that nothing is checked. `misread`: {column: its type} of the declared
+    columns that Spark would misread in the name of a folder. `present`: the columns of the folders that exist.
     """
 
     depth: int | None

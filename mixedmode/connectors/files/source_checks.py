@@ -1,4 +1,4 @@
-"""What is wrong with the settings of a file source, beside what its section can tell alone."""
+"""Checks of a file source's path and options that need the file system, or Spark's rules about names."""
 
 import os
 

@@ -41,7 +41,7 @@ def _arrow_field(column: StructField) -> list[pa.Field]:
 
 
 def _wrongly_typed(fields: Sequence[pa.Field], parts: Sequence[FilePart]) -> Iterator[str]:
-    """Yield the paths of files with a column of a wrong type."""
-    for path in dict.fromkeys(part.path for part in parts):
-        if wrong_type(path, fields) is not None:
-            yield path
+    """Yield the paths of files with a column of a wrong type. The first part of a file stands for all of it."""
+    for part in parts:
+        if part.begin == 0 and wrong_type(part.path, fields) is not None:
+            yield part.path

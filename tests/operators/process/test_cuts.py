@@ -1,4 +1,4 @@
-"""What a function stores and emits does not depend on which records share an epoch."""
+"""A function stores and emits the same whether its records come in one epoch or in several."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

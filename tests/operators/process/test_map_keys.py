@@ -57,7 +57,7 @@ def is_nan(value: Any) -> bool:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether keys of one type are one key: by Python's equality, with one NaN."""
+    """Return whether two keys of one type are one key: they are equal in Python, or both are NaN."""
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(equal, a, b))
     if isinstance(a, Place):
