@@ -1,7 +1,8 @@
 """Encode manifests, the job's identity and generations as bytes, and decode them.
 
 The dataclasses define the format. A document holds the fields of its dataclass under the same names, in
-the same order; a changed field requires a new format version. tests/checkpoint/test_manifest.py pins the bytes.
+the same order. Once a version is released, a changed field requires a new format version.
+tests/checkpoint/test_manifest.py pins the bytes.
 
 The driver writes job.json, generations/* and manifests/*. Each is create-once and never changed.
 """
