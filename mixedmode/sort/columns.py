@@ -63,7 +63,7 @@ class SortColumns:
         time = 0 if self.times is None else int(self.times[row])
         return RowKey(int(self.groups[row]), self.key_rows.row(row), time)
 
-    def words(self, *, with_time: bool = True) -> list[Word]:
+    def words(self) -> list[Word]:
         """Return the words of a row, most significant first: group, key in steps of 8 bytes, its length, time."""
         lengths = self.key_rows.ends - self.key_rows.starts
         longest = int(lengths.max()) if len(lengths) else 0
@@ -74,7 +74,7 @@ class SortColumns:
             words.append(self._key_rank)
         elif len(lengths) and int(lengths.min()) < longest:
             words.append(lambda rows: lengths[rows].astype(np.uint64))  # b"a" and b"a\0" have equal padded words
-        if with_time and self.times is not None:
+        if self.times is not None:
             words.append(self._time_word)
         return words
 
@@ -150,10 +150,12 @@ def _zero_padded(data: U8, starts: I64, ends: I64) -> U64:
     last = len(data) - 8  # a word that would leave the buffer is read earlier and shifted
     at = np.minimum(starts, last)
     value: U64 = read_at(data, ">u8", at).astype(np.uint64)
+    lengths = ends - starts
+    if int(lengths.min()) >= 8:
+        return value
     value <<= ((np.minimum(starts - at, 7)) * 8).astype(np.uint64)
-    excess = 8 - np.clip(ends - starts, 0, 8)
-    if excess.any():
-        shift = (np.minimum(excess, 7) * 8).astype(np.uint64)
-        value = (value >> shift) << shift
-        value[excess == 8] = 0
+    excess = 8 - np.clip(lengths, 0, 8)
+    shift = (np.minimum(excess, 7) * 8).astype(np.uint64)
+    value = (value >> shift) << shift
+    value[excess == 8] = 0
     return value

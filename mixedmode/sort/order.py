@@ -13,13 +13,18 @@ Invariants (tests/sort/test_order.py):
   I2  is_sorted(t)  exactly when  check_sorted(t) does not raise  exactly when  sort_table(t) returns t as it is
 """
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InternalError
 from mixedmode.keys.arrow import I64, U64
 from mixedmode.sort.columns import RowKey, Rows, SortColumns, Word, sort_columns
+
+Bools = npt.NDArray[np.bool_]
 
 _BLOCK_ROWS = 2**16
 
@@ -68,23 +73,39 @@ def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | 
 
     With `once_per_key`, time is ignored, and a row with the same key as the row above it is found, too.
     """
-    if len(columns) < 2:
-        return None
-    words = columns.words(with_time=not once_per_key)
     for lo in range(1, len(columns), _BLOCK_ROWS):
-        hi = min(lo + _BLOCK_ROWS, len(columns))
-        is_wrong, is_equal = np.zeros(hi - lo, np.bool_), np.ones(hi - lo, np.bool_)
-        for word in words:
-            values = word(slice(lo - 1, hi))
-            is_wrong |= is_equal & (values[1:] < values[:-1])
-            is_equal &= values[1:] == values[:-1]
-            if not is_equal.any():
-                break
-        if once_per_key:
-            is_wrong |= is_equal
+        is_wrong = _is_below(columns, lo, min(lo + _BLOCK_ROWS, len(columns)), once_per_key=once_per_key)
         if is_wrong.any():
             return lo + int(is_wrong.argmax())
     return None
+
+
+def _is_below(columns: SortColumns, lo: int, hi: int, *, once_per_key: bool) -> Bools:
+    """Return (hi - lo,) True for the rows [lo, hi) that sort before the row above, as `find_unsorted` means it.
+
+    Arrow compares keys byte by byte, without a copy.
+    """
+    groups, above, here = (
+        columns.groups[lo - 1 : hi],
+        columns.keys.slice(lo - 1, hi - lo),
+        columns.keys.slice(lo, hi - lo),
+    )
+    if once_per_key:
+        is_wrong = _bools(pc.less_equal(here, above))
+    else:
+        is_wrong = _bools(pc.less(here, above))
+        if columns.times is not None:
+            is_earlier = columns.times[lo:hi] < columns.times[lo - 1 : hi - 1]
+            if is_earlier.any():
+                is_wrong |= is_earlier & _bools(pc.equal(here, above))
+    is_wrong &= groups[1:] == groups[:-1]
+    is_wrong |= groups[1:] < groups[:-1]
+    return is_wrong
+
+
+def _bools(values: Any) -> Bools:
+    found: Bools = values.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _order_by_words(n: int, words: list[Word]) -> I64:
