@@ -2,7 +2,7 @@
 
 from mixedmode.keys.encode import KeySchema, decode_keys, encode_keys, key_pieces, key_widths
 from mixedmode.keys.grouping import Groups, distinct_max, distinct_part, group_codes
-from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
+from mixedmode.keys.groups import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range
 from mixedmode.keys.hash import key_groups, xxhash64
 from mixedmode.keys.sample import SAMPLED_KEYS, sampled_rows
 from mixedmode.keys.slots import Slots, slots_of
@@ -26,7 +26,6 @@ __all__ = [
     "key_widths",
     "sampled_rows",
     "slots_of",
-    "subtask_of_group",
     "to_ordered",
     "xxhash64",
 ]

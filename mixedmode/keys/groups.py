@@ -4,16 +4,10 @@ A key belongs to one of `max_parallelism` groups for the life of the job; each s
 half-open range [start, end) of groups. Rescaling moves ranges; it never re-hashes a key.
 
 Source: Flink, runtime/state/KeyGroupRangeAssignment.java.
-Invariants (tests/keys/test_key_groups.py):
-  I1  the ranges of all subtasks are disjoint and cover [0, max_parallelism)
-  I2  subtask_of_group(g) == s  exactly when  g is in group_range(s)
+Invariant (tests/keys/test_key_groups.py): the ranges of all subtasks are disjoint and cover [0, max_parallelism).
 """
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
 
 from mixedmode.errors import InvalidJobError
 
@@ -40,18 +34,6 @@ def group_range(subtask_index: int, *, parallelism: int, max_parallelism: int) -
     start = -(-subtask_index * max_parallelism // parallelism)  # ceiling division
     end = -(-(subtask_index + 1) * max_parallelism // parallelism)
     return KeyGroupRange(start, end)
-
-
-def subtask_of_group(
-    key_group: npt.NDArray[np.integer[Any]], *, parallelism: int, max_parallelism: int
-) -> npt.NDArray[np.int32]:
-    """Return the owner of each key group: (n,) uint16 -> (n,) int32, same order. One vectorised pass, no Python loop.
-
-    Raises InvalidJobError under the same conditions as `group_range`.
-    """
-    check_parallelism(parallelism, max_parallelism)
-    wide = key_group.astype(np.int64)  # widened here because uint16 * parallelism overflows
-    return (wide * parallelism // max_parallelism).astype(np.int32)
 
 
 def check_max_parallelism(max_parallelism: int) -> None:

@@ -36,7 +36,7 @@ class TimesWriter:
         one.
         """
         new = list(stored_keys(groups, entries, self._state_id))
-        for group in np.unique(seen).tolist():
+        for group in _distinct(seen).tolist():
             if group != self._group:
                 self.finish()
                 self._group = group
@@ -60,3 +60,9 @@ class TimesWriter:
         """Return the stored keys of new entries, each once and strictly ascending, and their values."""
         keys = sorted(set(new))
         return keys, [_STORED] * len(keys)
+
+
+def _distinct(ascending: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint16]:
+    is_first = np.ones(len(ascending), np.bool_)
+    is_first[1:] = ascending[1:] != ascending[:-1]
+    return ascending[is_first]

@@ -1,14 +1,13 @@
-"""Key-group ranges: every group has exactly one owner, and both directions agree."""
+"""Key-group ranges: every group has exactly one owner."""
 
 from itertools import pairwise
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range, subtask_of_group
+from mixedmode.keys import MAX_PARALLELISM_LIMIT, KeyGroupRange, group_range
 
 COUNTS = st.integers(1, MAX_PARALLELISM_LIMIT).flatmap(lambda m: st.tuples(st.integers(1, min(m, 300)), st.just(m)))
 
@@ -21,17 +20,6 @@ def test_ranges_of_all_subtasks_are_disjoint_and_cover_every_group(counts: tuple
     assert ranges[-1].end == max_parallelism, "the last range ends at the number of groups"
     assert all(a.end == b.start for a, b in pairwise(ranges)), "no gap and no overlap"
     assert all(r.start < r.end for r in ranges), "with parallelism <= max_parallelism every subtask owns a group"
-
-
-@given(COUNTS)
-def test_owner_of_a_group_is_the_subtask_whose_range_holds_it(counts: tuple[int, int]) -> None:
-    parallelism, max_parallelism = counts
-    groups = np.arange(max_parallelism, dtype=np.uint16)
-    owners = subtask_of_group(groups, parallelism=parallelism, max_parallelism=max_parallelism)
-    assert owners.dtype == np.int32, "owners are int32"
-    for subtask in range(parallelism):
-        owned = group_range(subtask, parallelism=parallelism, max_parallelism=max_parallelism)
-        assert np.flatnonzero(owners == subtask).tolist() == list(range(owned.start, owned.end)), f"{subtask=}"
 
 
 def test_group_range_of_four_subtasks_over_ten_groups_is_pinned() -> None:
@@ -52,7 +40,7 @@ def test_max_parallelism_outside_the_range_is_refused(max_parallelism: int) -> N
 @pytest.mark.parametrize("parallelism", [0, 9])
 def test_parallelism_above_max_parallelism_or_below_one_is_refused(parallelism: int) -> None:
     with pytest.raises(InvalidJobError) as caught:
-        subtask_of_group(np.zeros(1, dtype=np.uint16), parallelism=parallelism, max_parallelism=8)
+        group_range(0, parallelism=parallelism, max_parallelism=8)
     assert str(caught.value) == (
         "a subtask without a key group would never receive data. Set `parallelism` between 1 and max_parallelism. "
         f"parallelism={parallelism}, max_parallelism=8"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from sortedcontainers import SortedDict
 
-from mixedmode.keys import KeySchema, group_range, subtask_of_group
+from mixedmode.keys import KeySchema, group_range
 from mixedmode.operators.interface import KEY_GROUP_COLUMN, Batch, Changes, KeyedOperator, SideRows, SubtaskContext
 from mixedmode.sort import ExternalSorter, check_sorted, sort_table
 from mixedmode.state import KeyedStateBackend, MemoryBackend, SingleKeyBackend
@@ -199,8 +199,8 @@ def _main(change: Changes | SideRows) -> Changes:
 
 def _of_subtask(table: pa.Table, subtask: int, parallelism: int) -> pa.Table:
     groups = table.column(KEY_GROUP_COLUMN).to_numpy()
-    owners = subtask_of_group(groups, parallelism=parallelism, max_parallelism=MAX_PARALLELISM)
-    return table.filter(pa.array(owners == subtask))
+    own = group_range(subtask, parallelism=parallelism, max_parallelism=MAX_PARALLELISM)
+    return table.filter(pa.array((own.start <= groups) & (groups < own.end)))
 
 
 def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
