@@ -94,7 +94,9 @@ class DeduplicateOperator(NoSideOutputs):
         """The keys that have their row, the rows that wait, and the times at which keys are forgotten."""
         emitted = StateDescriptor(_EMITTED, "emitted", (pa.field("time", pa.int64()),))
         waiting = [StateDescriptor(_WAITING, "waiting", ())] if self.waits else []
-        expiries = [StateDescriptor(_EXPIRIES, "expiries", ())] if self.within_us is not None else []
+        expiries = (
+            [StateDescriptor(_EXPIRIES, "expiries", ())] if self.within_us is not None else []
+        )
         return (emitted, *waiting, *expiries)
 
     @property
@@ -135,14 +137,16 @@ class DeduplicateOperator(NoSideOutputs):
         order = [columns[index] for index in self.order_arguments]
         if self.has_event_time:
             order = [pa.array(times, pa.int64()), *order]
+        drops_rows = True
         if order and self.within_us is None:
-            best = candidates(keys, order[0], self.layout.order[0], 1)
-            if best is not None:
-                numbers = pa.array(best)
+            found = candidates(keys, order[0], self.layout.order[0], 1)
+            drops_rows = found.has_more
+            if found.rows is not None:
+                numbers = pa.array(found.rows)
                 keys, order, columns = ([c.take(numbers) for c in some] for some in (keys, order, columns))
         row = columns[: len(self.layout.row_fields)]
         table = packed_table(self.layout, keys, order, row, max_parallelism=max_parallelism)
-        return Folded(self._combined(sort_table(table)), late_rows)
+        return Folded(self._combined(sort_table(table)) if drops_rows else table, late_rows)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield the waiting rows that the watermark passes in this epoch, and the keys that are forgotten in it."""

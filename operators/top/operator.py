@@ -105,16 +105,18 @@ class TopOperator(NoSideOutputs):
         del late_us  # the best rows of a key are never final, so no row is late
         keys, columns = list(batch.keys), list(batch.arguments)
         weights = np.ones(len(keys[0]), np.int64) if batch.weights is None else batch.weights
-        if not self.is_changelog and self.order_arguments:
-            rows = candidates(keys, columns[self.order_arguments[0]], self.layout.order[0], self.n)
-            if rows is not None:
-                weights, numbers = weights[rows], pa.array(rows)
+        drops_rows = not self.is_changelog
+        if drops_rows and self.order_arguments:
+            found = candidates(keys, columns[self.order_arguments[0]], self.layout.order[0], self.n)
+            drops_rows = found.has_more
+            if found.rows is not None:
+                weights, numbers = weights[found.rows], pa.array(found.rows)
                 keys, columns = [k.take(numbers) for k in keys], [c.take(numbers) for c in columns]
         order = [columns[index] for index in self.order_arguments]
         row = columns[: len(self.layout.row_fields)]
         table = packed_table(self.layout, keys, order, row, max_parallelism=max_parallelism)
         table = table.append_column(WEIGHT_COLUMN, pa.array(weights))
-        return Folded(table if self.is_changelog else self._combined(sort_table(table)), _NO_ROWS)
+        return Folded(self._combined(sort_table(table)) if drops_rows else table, _NO_ROWS)
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield nothing: a key without a new row does not change."""
