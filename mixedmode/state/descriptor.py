@@ -11,11 +11,13 @@ class StateDescriptor:
     """`state_id` (0..255) is unique within an operator and part of every stored key; `fields` are the value's columns.
 
     Fields are int64, float64 or large_binary, each nullable, in stored order; () if the operator packs values itself.
+    `is_read_by_key`: False if the operator only scans the state, so that its runs need no filter of keys.
     """
 
     state_id: int
     name: str
     fields: tuple[pa.Field, ...]
+    is_read_by_key: bool = True
 
     def as_json(self) -> Mapping[str, object]:
         """Return a JSON value for the manifest, which is enough to decode the stored values without the program."""

@@ -11,7 +11,7 @@ range of key groups the run was written for. Invariants (tests/tasks/test_task_s
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,9 +107,7 @@ class TaskState:
         self._folder = folder
         self._uploads = uploads
         self._stack = ExitStack()
-        self._runs = self._stack.enter_context(
-            RunWriter(folder / "runs", columns_bytes=memory.columns_bytes, opened=self._begin)
-        )
+        self._runs = self._stack.enter_context(self._writer("runs", self._begin))
         self._begun: dict[int, _NamedUpload] = {}  #: of the runs that are being written, by state id
         self._written: list[_Run] = []
         self._merged: list[tuple[tuple[str, ...], _Run | None]] = []  #: names of older runs, and what replaces them
@@ -166,6 +164,14 @@ class TaskState:
         self.migration_seconds += time.perf_counter() - started
         return runs
 
+    def _writer(self, folder: str, opened: Callable[[int, Path], None] | None = None) -> RunWriter:
+        return RunWriter(
+            self._folder / folder,
+            columns_bytes=self._memory.columns_bytes,
+            opened=opened,
+            only_scanned={state.state_id for state in self._states if not state.is_read_by_key},
+        )
+
     def _keep_columns(self, replica: Path) -> None:
         # Only after the replica of this epoch is open: opening removes the columns of runs that it does not want.
         merged = (run for _, run in self._merged if run is not None)
@@ -217,7 +223,7 @@ class TaskState:
         # columns in this folder were written by a subtask with these key groups, so all their entries are valid here
         columns = columns_of(self._replica_folder(task)).find(names, bytes_max=self._memory.cache_bytes)
         folder = self._folder / f"merge-{state_id}"
-        with RunWriter(self._folder / f"merged-{state_id}", columns_bytes=self._memory.columns_bytes) as writer:
+        with self._writer(f"merged-{state_id}") as writer:
             if columns is None:
                 wanted, groups = [fetching.wanted(run) for run in runs], self._attempt.groups
                 merged = merge_runs(

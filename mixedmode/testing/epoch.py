@@ -9,7 +9,7 @@ store and several times as long for an epoch. Both call the operator through the
 """
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -69,7 +69,9 @@ def run_epoch(
         if place.is_sorted:
             backend = SingleKeyBackend(stored if place.is_kept else None)
         shares = share_memory(settings.sort_memory_bytes, operator.attributes, "sorted")
-        context = SubtaskContext(_OwnGroups(backend, groups), time, groups, memory_bytes=shares.key_bytes)
+        context = SubtaskContext(
+            _OwnGroups(backend, groups, _only_scanned(operator)), time, groups, memory_bytes=shares.key_bytes
+        )
         _run_subtask(operator, pieces[subtask], context, settings, output)
     for memory in memories:
         memory.commit()
@@ -123,11 +125,19 @@ def _run_subtask(
                 output.main.append(given.upserts())
 
 
-class _OwnGroups(KeyedStateBackend):
-    """A backend that lets a subtask reach its own key groups only, since in a job the others are on other machines."""
+def _only_scanned(operator: KeyedOperator) -> set[int]:
+    return {state.state_id for state in operator.states if not state.is_read_by_key}
 
-    def __init__(self, backend: KeyedStateBackend, groups: KeyGroupRange) -> None:
+
+class _OwnGroups(KeyedStateBackend):
+    """A backend that lets a subtask reach its own key groups only, since in a job the others are on other machines.
+
+    It reads no key of the states that the operator only scans, since their files have no filter.
+    """
+
+    def __init__(self, backend: KeyedStateBackend, groups: KeyGroupRange, only_scanned: Collection[int]) -> None:
         self._backend = backend
+        self._only_scanned = only_scanned
         self._first = groups.start.to_bytes(2, "big")
         self._end = groups.end.to_bytes(2, "big")
 
@@ -139,6 +149,7 @@ class _OwnGroups(KeyedStateBackend):
     @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> Sequence[bytes | None]:
         self._check(keys)
+        assert state_id not in self._only_scanned, f"the operator says that it reads no key of state {state_id}"
         return self._backend.read(state_id, keys)
 
     @override

@@ -77,7 +77,10 @@ class AsyncMapOperator:
         """The remembered answers, and their ends; () if nothing is remembered."""
         if self.remember_ms is None:
             return ()
-        return (StateDescriptor(ANSWERS, "answers", ANSWER_FIELDS), StateDescriptor(EXPIRIES, "expiries", ()))
+        return (
+            StateDescriptor(ANSWERS, "answers", ANSWER_FIELDS),
+            StateDescriptor(EXPIRIES, "expiries", (), is_read_by_key=False),
+        )
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:

@@ -93,9 +93,9 @@ class DeduplicateOperator(NoSideOutputs):
     def states(self) -> tuple[StateDescriptor, ...]:
         """The keys that have their row, the rows that wait, and the times at which keys are forgotten."""
         emitted = StateDescriptor(_EMITTED, "emitted", (pa.field("time", pa.int64()),))
-        waiting = [StateDescriptor(_WAITING, "waiting", ())] if self.waits else []
+        waiting = [StateDescriptor(_WAITING, "waiting", (), is_read_by_key=False)] if self.waits else []
         expiries = (
-            [StateDescriptor(_EXPIRIES, "expiries", ())] if self.within_us is not None else []
+            [StateDescriptor(_EXPIRIES, "expiries", (), is_read_by_key=False)] if self.within_us is not None else []
         )
         return (emitted, *waiting, *expiries)
 

@@ -98,7 +98,9 @@ class AsOfJoinOperator(JoinBase):
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The rows of each side that wait, the version of each key, and when to forget it."""
-        expiries = [] if self.tolerance_us is None else [StateDescriptor(_EXPIRIES, "expiries", ())]
+        expiries = (
+            [] if self.tolerance_us is None else [StateDescriptor(_EXPIRIES, "expiries", (), is_read_by_key=False)]
+        )
         return (
             counted_state(LEFT, "waiting left"),
             counted_state(RIGHT, "waiting right"),

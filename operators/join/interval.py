@@ -117,7 +117,11 @@ class IntervalJoinOperator(JoinBase):
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The rows of both sides that may find a partner, and the times at which they are forgotten."""
-        return (rows_state(LEFT, "left"), rows_state(RIGHT, "right"), StateDescriptor(_EXPIRIES, "expiries", ()))
+        return (
+            rows_state(LEFT, "left"),
+            rows_state(RIGHT, "right"),
+            StateDescriptor(_EXPIRIES, "expiries", (), is_read_by_key=False),
+        )
 
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:

@@ -30,7 +30,7 @@ _CODEC = RowCodec(_FIELDS)
 
 def rows_state(state_id: int, name: str) -> StateDescriptor:
     """Return the state of the rows of a side."""
-    return StateDescriptor(state_id, name, _FIELDS)
+    return StateDescriptor(state_id, name, _FIELDS, is_read_by_key=False)
 
 
 @dataclass(frozen=True, slots=True)

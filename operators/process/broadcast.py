@@ -67,7 +67,7 @@ class Broadcasts:
         """The records that wait, and the versions."""
         names = ("waiting", "waiting right") if self.sides[RIGHT] else ("waiting",)
         waiting = (counted_state(state_id, name) for state_id, name in zip(_WAITING, names, strict=False))
-        return (*waiting, StateDescriptor(_VERSIONS, "versions", ()))
+        return (*waiting, StateDescriptor(_VERSIONS, "versions", (), is_read_by_key=False))
 
     def mains_of(self, batch: Batch, late_us: int) -> Batch:
         """Return the records of a batch, without those that are late."""

@@ -78,7 +78,7 @@ class TopOperator(NoSideOutputs):
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The rows of the keys, in the order of their ranks."""
-        return (StateDescriptor(_STATE_ID, "rows", (_WEIGHT,)),)
+        return (StateDescriptor(_STATE_ID, "rows", (_WEIGHT,), is_read_by_key=self.is_changelog),)
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:

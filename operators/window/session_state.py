@@ -23,7 +23,7 @@ Groups = npt.NDArray[np.uint16]
 def session_states(layout: Layout, sessions_id: int) -> tuple[StateDescriptor, StateDescriptor]:
     """Return the state of the sessions, with this id, and that of the index of their ends, with the next one."""
     sessions = StateDescriptor(sessions_id, "sessions", (END, *layout.state_fields))
-    return sessions, StateDescriptor(sessions_id + 1, "ends", ())
+    return sessions, StateDescriptor(sessions_id + 1, "ends", (), is_read_by_key=False)
 
 
 @dataclass(frozen=True, slots=True)

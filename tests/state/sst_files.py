@@ -17,9 +17,9 @@ from mixedmode.state.rocksdb.sst_file import SstFile
 Entries = Mapping[bytes, bytes]
 
 
-def write_ours(path: Path, entries: Entries, *, steps: Sequence[int] = ()) -> Path:
+def write_ours(path: Path, entries: Entries, *, steps: Sequence[int] = (), has_filter: bool = True) -> Path:
     """A file of ours; `steps` are the numbers of entries of the first writes, and the last write has the others."""
-    keys, file, start = sorted(entries), SstFile(path), 0
+    keys, file, start = sorted(entries), SstFile(path, has_filter=has_filter), 0
     for step in [*steps, len(keys)]:
         some = keys[start : start + step]
         file.write(piece_of(some), piece_of([entries[key] for key in some]))

@@ -42,14 +42,20 @@ def one_length(draw: st.DrawFn) -> Entries:
     steps=st.lists(st.integers(0, 20), max_size=4),
     others=st.lists(st.binary(max_size=20), max_size=5),
     group_bytes=st.sampled_from([1, 100, 40_000, 1 << 20]),
+    has_filter=st.booleans(),
 )
 def test_rocksdb_reads_the_same_from_our_file_as_from_its_own(
-    tmp_path_factory: pytest.TempPathFactory, entries: Entries, steps: list[int], others: list[bytes], group_bytes: int
+    tmp_path_factory: pytest.TempPathFactory,
+    entries: Entries,
+    steps: list[int],
+    others: list[bytes],
+    group_bytes: int,
+    has_filter: bool,
 ) -> None:
     folder, wanted = tmp_path_factory.mktemp("sst"), sorted({*list(entries)[:20], *others})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sst_file_module, "_GROUP_BYTES", group_bytes)
-        ours = write_ours(folder / "ours.sst", entries, steps=steps)
+        ours = write_ours(folder / "ours.sst", entries, steps=steps, has_filter=has_filter)
     with Ingested(ours) as mine, Ingested(write_theirs(folder / "theirs.sst", entries)) as its:
         found = mine.read(wanted)
         assert found == its.read(wanted)
@@ -79,14 +85,16 @@ def test_a_hundred_thousand_entries_are_read_back_and_take_about_as_many_bytes(
 
 
 @settings(max_examples=40, deadline=None)
-@given(at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), is_one_length=st.booleans())
+@given(
+    at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), is_one_length=st.booleans(), has_filter=st.booleans()
+)
 def test_a_flipped_bit_is_found(
-    tmp_path_factory: pytest.TempPathFactory, at: float, bit: int, is_one_length: bool
+    tmp_path_factory: pytest.TempPathFactory, at: float, bit: int, is_one_length: bool, has_filter: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("sst")
     values = [b"v%07d" % (number**2) for number in range(3000)]
     entries = {b"k%06d" % number: value if is_one_length else value.strip(b"0") for number, value in enumerate(values)}
-    whole = write_ours(folder / "whole.sst", entries).read_bytes()
+    whole = write_ours(folder / "whole.sst", entries, has_filter=has_filter).read_bytes()
     damaged = bytearray(whole)
     damaged[int(at * (len(whole) - FOOTER_BYTES))] ^= 1 << bit
     path = folder / "damaged.sst"
@@ -111,10 +119,15 @@ def _error_of_reading(path: Path, entries: Entries) -> Exception | None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(older=several_lengths(), newer=several_lengths())
-def test_rocksdb_compacts_our_files(tmp_path_factory: pytest.TempPathFactory, older: Entries, newer: Entries) -> None:
+@given(older=several_lengths(), newer=several_lengths(), has_filter=st.booleans())
+def test_rocksdb_compacts_our_files(
+    tmp_path_factory: pytest.TempPathFactory, older: Entries, newer: Entries, has_filter: bool
+) -> None:
     folder = tmp_path_factory.mktemp("sst")
-    files = [write_ours(folder / f"{number}.sst", entries) for number, entries in enumerate([older, newer])]
+    files = [
+        write_ours(folder / f"{number}.sst", entries, has_filter=has_filter)
+        for number, entries in enumerate([older, newer])
+    ]
     with Ingested(*files) as database:
         database.database.compact_range(None, None)
         assert len(database.database.live_files()) == 1

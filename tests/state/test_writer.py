@@ -12,6 +12,7 @@ from mixedmode.errors import InternalError, RetryableError
 from mixedmode.state.rocksdb import LocalRun, RunWriter, open_replica
 from mixedmode.state.rocksdb.replica import WantedRun
 from tests.state.runs import Entries, HardLink, contents, run_entries
+from tests.state.sst_files import Ingested
 
 
 @settings(max_examples=15)
@@ -122,3 +123,16 @@ def test_the_time_spent_writing_is_counted(tmp_path: Path) -> None:
         writer.write(0, [b"a"], [b"1"])
         assert writer.seconds > 0.0, "it is what the migration rate is computed from"
         writer.finish()
+
+
+def test_the_file_of_a_state_that_is_only_scanned_has_no_filter(tmp_path: Path) -> None:
+    keys, values = [b"\0\0%c%05d" % (7, number) for number in range(1000)], [b"v"] * 1000
+    with RunWriter(tmp_path, only_scanned={2}) as writer:
+        for state_id in (1, 2):
+            writer.write(state_id, keys, values)
+        filtered, scanned = writer.finish()
+    for run, has_filter in ((filtered, True), (scanned, False)):
+        with Ingested(run.path) as database:
+            found = database.read([key + b"x" for key in keys])
+            assert (found.forward, found.points) == (list(zip(keys, values, strict=True)), [None] * 1000)
+            assert (database.counted("bloom.filter.useful") > 0) == has_filter

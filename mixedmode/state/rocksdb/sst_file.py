@@ -54,13 +54,16 @@ _FILTER_NAME = b"fullfilter.rocksdb.BuiltinBloomFilter"
 
 
 class SstFile:
-    """Writes the file `path`. Memory: a group of entries, and 8 bytes per key for the filter."""
+    """Writes the file `path`. Memory: a group of entries, and 8 bytes per key for the filter.
 
-    def __init__(self, path: Path) -> None:
+    `has_filter`: False if no key will be looked up in the file; a lookup then reads a block.
+    """
+
+    def __init__(self, path: Path, *, has_filter: bool = True) -> None:
         self._file = path.open("wb")
         self._waiting: list[_Piece] = []  #: entries that are not written yet, as they came
         self._waiting_bytes = 0  #: of these pieces
-        self._filter = BloomFilter(bits_per_key=BLOOM_BITS_PER_KEY)
+        self._filter = BloomFilter(bits_per_key=BLOOM_BITS_PER_KEY) if has_filter else None
         self._last_keys: list[Sequence[bytes]] = []  #: of data blocks
         self._block_bytes: list[int] = []  #: of data blocks, as in the file
         self._offset = 0  #: in the file
@@ -116,8 +119,9 @@ class SstFile:
         self._file.write(b"".join(blocks))
         self._block_bytes += map(len, blocks)
         self._last_keys.append(values_at(keys, np.array([end - 1 for _, end in ranges])))
-        width = keys.width if isinstance(keys, FixedBytes) else None
-        self._filter.add(xxph3(binary_rows(keys.large_binary()), width))
+        if self._filter is not None:
+            width = keys.width if isinstance(keys, FixedBytes) else None
+            self._filter.add(xxph3(binary_rows(keys.large_binary()), width))
         self._entries += len(keys)
         self._key_bytes += data_bytes(keys) + len(keys) * len(KEY_TRAILER)
         self._value_bytes += data_bytes(values)
@@ -125,13 +129,15 @@ class SstFile:
     def _write_tail(self) -> None:
         data_end = sum(self._block_bytes)
         self._offset = data_end
-        filter_handle = self._placed(parts_in_file(self._filter.parts()))
-        filter_bytes = self._offset - data_end
+        meta, filter_bytes = dict[bytes, bytes](), 0
+        if self._filter is not None:
+            meta[_FILTER_NAME] = self._placed(parts_in_file(self._filter.parts()))
+            filter_bytes = self._offset - data_end - _BLOCK_TRAILER_BYTES
+        index_start = self._offset
         index_handle = self._placed([in_file(self._index(), compresses=True)])
-        index_bytes = self._offset - data_end - filter_bytes
-        properties = _block(self._properties(data_end, filter_bytes - _BLOCK_TRAILER_BYTES, index_bytes))
-        properties_handle = self._placed([in_file(properties, compresses=False)])
-        metaindex = _block({_FILTER_NAME: filter_handle, b"rocksdb.properties": properties_handle})
+        properties = _block(self._properties(data_end, filter_bytes, self._offset - index_start))
+        meta[b"rocksdb.properties"] = self._placed([in_file(properties, compresses=False)])
+        metaindex = _block(meta)
         handles = self._placed([in_file(metaindex, compresses=False)]) + index_handle
         footer = handles.ljust(_HANDLES_BYTES, b"\0") + struct.pack("<IQ", _FORMAT_VERSION, _MAGIC)
         self._file.write(bytes([XXH3_CHECKSUM]) + footer)
@@ -162,7 +168,7 @@ class SstFile:
             b"key.largest.seqno": 0,
             b"num.data.blocks": len(self._block_bytes),
             b"num.entries": self._entries,
-            b"num.filter_entries": self._entries,
+            b"num.filter_entries": 0 if self._filter is None else self._entries,
             b"raw.key.size": self._key_bytes,
             b"raw.value.size": self._value_bytes,
             b"tail.start.offset": data_end,
@@ -176,7 +182,7 @@ class SstFile:
             b"rocksdb.compression": b"LZ4",
             b"rocksdb.external_sst_file.global_seqno": struct.pack("<Q", 0),  # the database that ingests it has its own
             b"rocksdb.external_sst_file.version": struct.pack("<I", 2),
-            b"rocksdb.filter.policy": b"rocksdb.BuiltinBloomFilter",
+            b"rocksdb.filter.policy": b"" if self._filter is None else b"rocksdb.BuiltinBloomFilter",
         }
 
 

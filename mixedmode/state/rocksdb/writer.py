@@ -5,7 +5,7 @@ columns (columns.py) are written beside it, for the next epoch on the same machi
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -39,12 +39,12 @@ class LocalRun:
 class _Files:
     """The unfinished files of one state."""
 
-    def __init__(self, path: Path, columns: ColumnsWriter) -> None:
+    def __init__(self, path: Path, columns: ColumnsWriter, *, has_filter: bool) -> None:
         self.path = path
         self.columns = columns
         self.entries = 0
         self.deletions = 0
-        self._sst = SstFile(path)
+        self._sst = SstFile(path, has_filter=has_filter)
 
     def write(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         self._sst.write(keys, values)
@@ -66,15 +66,21 @@ class RunWriter:
     """Context manager for the files of one (epoch, operator, subtask) attempt; leaving it before `finish` removes them.
 
     Runs of at most `columns_bytes` are also written as columns. `opened` is called with the state and the path of each
-    file when it is opened; bytes are only appended to the file.
+    file when it is opened; bytes are only appended to the file. `only_scanned`: states whose files need no filter.
     """
 
     def __init__(
-        self, folder: Path, *, columns_bytes: int = 0, opened: Callable[[int, Path], None] = lambda _state, _path: None
+        self,
+        folder: Path,
+        *,
+        columns_bytes: int = 0,
+        opened: Callable[[int, Path], None] | None = None,
+        only_scanned: Collection[int] = (),
     ) -> None:
         self._folder = folder
         self._columns_bytes = columns_bytes
         self._opened = opened
+        self._only_scanned = only_scanned
         self._open: dict[int, _Files] = {}  #: by state id; only for states with entries
         self._last_key: dict[int, bytes] = {}
         self.seconds = 0.0  # spent in `write`
@@ -125,8 +131,10 @@ class RunWriter:
         if state_id not in self._open:
             self._folder.mkdir(parents=True, exist_ok=True)
             columns = ColumnsWriter(self._path(state_id).with_suffix(".columns"), bytes_max=self._columns_bytes)
-            self._open[state_id] = _Files(self._path(state_id), columns)
-            self._opened(state_id, self._path(state_id))
+            has_filter = state_id not in self._only_scanned
+            self._open[state_id] = _Files(self._path(state_id), columns, has_filter=has_filter)
+            if self._opened is not None:
+                self._opened(state_id, self._path(state_id))
         return self._open[state_id]
 
     def _disk_failure(self, state_id: int, error: OSError) -> MixedmodeError:
