@@ -50,8 +50,9 @@ def test_of_many_rows_of_a_key_only_the_best_and_their_equals_remain() -> None:
 def test_of_distinct_values_hardly_a_row_is_left_to_drop() -> None:
     keys, column = pa.array([0, 1] * 500, pa.int64()), pa.array([*range(1000)], pa.int64())
     kept = candidates([keys], column, OrderColumn(pa.int64(), descending=False, nulls_first=True), 5)
-    assert kept == Candidates(kept.rows, has_more=False)
+    assert kept.rows is not None
     assert np.array_equal(kept.rows, range(10))
+    assert not kept.has_more
 
 
 @pytest.mark.parametrize(
