@@ -11,8 +11,8 @@ from pathlib import Path
 from mixedmode.job import Job
 from mixedmode_bench.nexmark.files import SIDE_INPUT, TABLES, write_events
 from mixedmode_bench.nexmark.generator import EPOCH_AUCTIONS, EPOCH_EVENTS, Settings
-from mixedmode_bench.nexmark.spark import BATCH, STREAMING
-from mixedmode_bench.workload import Mode, Size, Workload, answers_in
+from mixedmode_bench.nexmark.spark import APPENDING, BATCH, STREAMING
+from mixedmode_bench.workload import Mode, Size, SparkStreaming, Workload, answers_in, in_spark
 
 EVENTS = 5_000_000  # 560 MB of files, and 83 minutes of event time
 DATA_VERSION = 2  # counted up by whoever changes what the generator gives
@@ -57,6 +57,8 @@ def _job(query: str) -> Callable[[Path, Path, Mode], Job]:
 def _workload(
     query: str, title: str, key: tuple[str, ...], *, has_windows: bool = False, may_lack: str = "false"
 ) -> Workload:
+    answer = (_QUERIES / f"{query}.sql").read_text(encoding="utf-8")
+    streaming = SparkStreaming(in_spark(answer), "append") if query in APPENDING else STREAMING.get(query)
     return Workload(
         name=f"nexmark-{query}",
         title=f"Nexmark {query}: {title}",
@@ -64,9 +66,9 @@ def _workload(
         write=write,
         job=_job(query),
         key=key,
-        answer=(_QUERIES / f"{query}.sql").read_text(encoding="utf-8"),
-        spark_batch=BATCH[query],
-        spark_streaming=STREAMING.get(query),
+        answer=answer,
+        spark_batch=BATCH.get(query) or in_spark(answer),
+        spark_streaming=streaming,
         may_lack=_OPEN if has_windows else may_lack,
         data="nexmark",
         version=DATA_VERSION,
