@@ -50,7 +50,7 @@ class SqlStep(Section):
     sql: Lines = Field(description="a SELECT")
     clock: Literal["refused", "allowed"] = Field(
         default="refused",
-        description="allowed: the SQL may ask for the current time, and the modes then give other rows",
+        description="allowed: the SQL may ask for the current time, and the modes then return other rows",
     )
 
 
@@ -79,11 +79,11 @@ class KeyedInput(Keyed):
     )
     allowed_lateness_ms: LatenessMs = Field(
         default=0,
-        description="how long after its end a window still takes records, giving its changed result; its state is "
+        description="how long after its end a window still accepts records, and emits its changed result; its state is "
         "kept for as long",
     )
     early_results_every_ms: PositiveDurationMs | None = Field(
-        default=None, description="how often windows that are still open give the result so far; not given: never"
+        default=None, description="how often windows that are still open emit the result so far; not given: never"
     )
     late: AnySink | None = Field(
         default=None, description="where records go that come too late for their windows; not given: they are counted"
@@ -119,7 +119,7 @@ class KeyedInput(Keyed):
             yield from (((key,), text) for key, is_given in given.items() if is_given)
         for column in self.key_columns:
             if column.lower() in WINDOW_COLUMNS:
-                text = f": the window gives a column of this name. Rename yours in a sql step before. found={column}"
+                text = f": the window adds a column of this name. Rename yours in a sql step before. found={column}"
                 yield ("key-by",), text
 
 
