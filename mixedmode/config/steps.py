@@ -16,7 +16,6 @@ from mixedmode.config.fields import (
     ClassReference,
     Columns,
     Count,
-    Inputs,
     LatenessMs,
     Lines,
     Orders,
@@ -24,12 +23,11 @@ from mixedmode.config.fields import (
     PositiveDurationMs,
     Section,
     SpanMs,
-    TableName,
 )
 from mixedmode.config.function_settings import CustomClass, FunctionSettings
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.joins import JoinSpec
-from mixedmode.config.keyed import Keyed
+from mixedmode.config.keyed import Keyed, Reading
 from mixedmode.config.names import repeated
 from mixedmode.config.spelling import nearest
 from mixedmode.config.two_inputs import TwoInputStep
@@ -39,14 +37,9 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 RANK_COLUMN = "rank"
 
 
-class SqlStep(Section):
+class SqlStep(Reading):
     """A step of stateless Spark SQL over the sources, or over the rows that the previous step emits."""
 
-    name: TableName | None = Field(default=None, description="a name for the step")
-    from_: Inputs = Field(
-        default=(),
-        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
-    )
     sql: Lines = Field(description="a SELECT")
     clock: Literal["refused", "allowed"] = Field(
         default="refused",
@@ -54,16 +47,11 @@ class SqlStep(Section):
     )
 
 
-class MapStep(CustomClass):
+class MapStep(Reading, CustomClass):
     """A step with a custom map function over the rows of each subtask, and with a list per subtask if it keeps one."""
 
     class_field: ClassVar[str] = "map"
 
-    name: TableName | None = Field(default=None, description="a name for the step")
-    from_: Inputs = Field(
-        default=(),
-        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
-    )
     map: ClassReference = Field(description="the class, such as package.module:Class")
     parallelism: Count | None = Field(
         default=None, description="subtasks of this step; not given: as many as the job has"
