@@ -47,7 +47,7 @@ def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
 def column_ids(frame: DataFrame) -> dict[str, int]:
     """Return {name of a column in lower case: its id}. A column that is passed on keeps its id, also if it is renamed.
 
-    Spark gives a renamed column a new id; then the id here is that of the column before.
+    Spark assigns a new id to a renamed column; then the id here is that of the column before.
     """
     plan = analysed(frame)
     renamed = dict(_renamed(plan))

@@ -74,7 +74,7 @@ class Answers:
         twice = f"SELECT {key}, count(*) AS times FROM found GROUP BY {key} HAVING count(*) > 1"
         if self._value(f"SELECT count(*) FROM ({twice})"):
             rows = "\n".join(self._shown(f"FROM ({twice}) LIMIT {ROWS_SHOWN}"))
-            raise self._wrong(contestant, f"it gave more than one row for the same key, such as\n{rows}")
+            raise self._wrong(contestant, f"it has more than one row for the same key, such as\n{rows}")
 
     def _by_key(self, floats: frozenset[str]) -> str:
         """The rows that differ: those of the answer, or, if they are too many, of the contestant."""

@@ -87,7 +87,7 @@ class Contestant(Protocol):
 
     @abstractmethod
     def rest(self) -> None:
-        """After each run, not measured: it gives back what memory it can, as the machine may not hold all of them."""
+        """After each run, not measured: it frees what memory it can, as the machine may not hold all of them."""
 
     @abstractmethod
     def answer(self, task: Task) -> pa.Table:

@@ -193,7 +193,7 @@ def _foot(document: Document) -> str:
     return (
         "<footer>\n<h2>How it was measured</h2>\n"
         "<p>All contestants read the same data, each in a process of its own, bound to the same cores, and took turns "
-        "in an order that rotates. What they gave was compared with what DuckDB computes. A process is started before "
+        "in an order that rotates. Their answers were compared with those of DuckDB. A process is started before "
         "its first round, which is the cold one; medians are of the warm rounds after it. Machines are noisy: compare "
         "within this page, not across pages.</p>\n"
         f'<p class="quiet">{versions}. Every value of every run: <a href="result.json">result.json</a>.</p>\n'

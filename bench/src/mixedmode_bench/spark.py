@@ -145,7 +145,7 @@ class StreamingQueryContestant(SparkContestant, ABC):
     def _started(
         self, task: Task, data: Path, trigger: Mapping[str, object], publish: Publish
     ) -> Iterator[StreamingQuery]:
-        """The query under way. Each micro-batch writes what it gives as Parquet, then calls `publish`."""
+        """The query under way. Each micro-batch writes its rows as Parquet, then calls `publish`."""
 
         def write(changed: DataFrame, epoch: int) -> None:
             changed.write.mode("overwrite").parquet(str(answers_in(task.work) / f"{_EPOCH}{epoch}"))

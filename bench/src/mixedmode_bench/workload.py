@@ -53,8 +53,8 @@ class Workload:
               have given yet, such as windows beyond the watermark.
     feed:     (folder, size) -> files of the first table, in the order in which they are let in when the job is live,
               one per epoch. Their rows belong to the answer.
-    data:     a name for what `write` gives, if other workloads of this name have the same data; else None.
-    version:  of what `write` and `feed` give; another one makes data that are kept from earlier runs worthless.
+    data:     a name for what `write` writes, if other workloads of this name have the same data; else None.
+    version:  of what `write` and `feed` write; another one makes data that are kept from earlier runs worthless.
     """
 
     name: str

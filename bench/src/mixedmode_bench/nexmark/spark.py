@@ -1,7 +1,7 @@
 """The queries as a user of Spark would write them: in batch, and as streaming queries where Spark can do them.
 
 Spark runs the other queries by the SQL of their answers: APPENDING as streaming queries, too.
-Columns, their order and what happens to ties are those of the job files. A streaming query gives a window when the
+Columns, their order and what happens to ties are those of the job files. A streaming query emits a window when the
 watermark has passed it, in append mode; what has no window replaces its row, in update mode.
 """
 
@@ -61,7 +61,7 @@ def last_bids(frames: Frames) -> DataFrame:
 
 
 def appending(query: Query) -> SparkStreaming:
-    """The query over a stream of bids with a watermark; each row is given once."""
+    """The query over a stream of bids with a watermark; each row is emitted once."""
     return SparkStreaming(lambda frames: query({"bid": frames["bid"].withWatermark("dateTime", DISORDER)}), "append")
 
 

@@ -15,7 +15,7 @@ from mixedmode_bench.nexmark.spark import APPENDING, BATCH, STREAMING
 from mixedmode_bench.workload import Mode, Size, SparkStreaming, Workload, answers_in, in_spark
 
 EVENTS = 5_000_000  # 560 MB of files, and 83 minutes of event time
-DATA_VERSION = 2  # counted up by whoever changes what the generator gives
+DATA_VERSION = 2  # counted up by whoever changes what the generator makes
 #: of query 8, whose windows are of both tables
 _OPEN_STARTS = """
     starttime + INTERVAL '10 seconds' >= (
