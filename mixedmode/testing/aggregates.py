@@ -12,7 +12,7 @@ from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expr
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
-from mixedmode.testing.step import Step, argument_type, check_event_time, columns_of, key_fields
+from mixedmode.testing.step import Step, argument_type, check_event_time, columns_of, key_fields, places
 
 _WHERE = "AggregateHarness"
 
@@ -53,7 +53,7 @@ class AggregateHarness(Harness):
             has_event_time=by_clock or event_time is not None,
             is_changelog=WEIGHT_COLUMN in records.names,
         )
-        operator = aggregate_operator(spec, given, _where)
+        operator = aggregate_operator(spec, given, places(_WHERE))
         step = Step.checked(
             operator,
             records,
@@ -109,8 +109,3 @@ def _step(
     step = job.steps[-1]
     assert isinstance(step, KeyedAggregateStep), step
     return step
-
-
-def _where(*path: str) -> str:
-    """Return a place in the step, for messages."""
-    return ": ".join([_WHERE, *path])

@@ -8,14 +8,13 @@ from mixedmode.connectors.calls import Duration
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
-from mixedmode.testing.step import Step, argument_type, check_event_time, columns_of, key_fields
+from mixedmode.testing.step import Step, argument_type, check_event_time, columns_of, key_fields, places
 
 
 class TopHarness(Harness):
@@ -87,7 +86,7 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
     order = [(by.expression, argument_type(records, by.expression, where=where)) for by in orders_of(step, event_time)]
     changelog = Changelog.RETRACT if WEIGHT_COLUMN in records.names else Changelog.APPEND
     stage = ranked_stage(
-        step, Upstream(Reads(("rows",)), 0, event_time, changelog), RankedColumns(keys, row, order), _places(where)
+        step, Upstream(Reads(("rows",)), 0, event_time, changelog), RankedColumns(keys, row, order), places(where)
     )
     return Step.checked(
         stage.operator,
@@ -98,7 +97,3 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
         identity=stage.identity,
         where=where,
     )
-
-
-def _places(where: str) -> Where:
-    return lambda *path: ": ".join([where, *map(str, path)])

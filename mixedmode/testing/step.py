@@ -16,6 +16,7 @@ from mixedmode.operators.interface import SIDE_COLUMN, WEIGHT_COLUMN, Batch, Key
 from mixedmode.operators.running import checked_event_times
 from mixedmode.operators.tables import column_of
 from mixedmode.plan.fingerprint import Fingerprint
+from mixedmode.plan.keyed_operators import Where
 
 #: records: {column: value} each, where a missing column is NULL; or a table with the columns of the schema
 Rows: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"
@@ -119,6 +120,11 @@ def _misfit(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, where: str) ->
         if problem is not None:
             return InvalidJobError(f"{where}: row {number} does not fit `schema`: {problem}. row={row!r:.200}")
     return InvalidJobError(f"{where}: the rows do not fit `schema`. schema={_shown(schema)}")
+
+
+def places(where: str) -> Where:
+    """Return a function that names a place in the step, for messages that begin with `where`."""
+    return lambda *path: ": ".join([where, *map(str, path)])
 
 
 def columns_of(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -89,7 +89,7 @@ def _workload(measured: Measured, fits: Callable[[Table], bool]) -> Iterator[Ren
     with_parts = [line for line in found if line.parts]
     if with_parts:
         yield ""
-        yield _table(with_parts, _part_columns(with_parts))
+        yield _table(with_parts, [_part_column(name) for name in part_names(with_parts)])
     for note in notes(measured):
         yield Text(note, style="dim")
 
@@ -172,10 +172,6 @@ def _memory_columns(found: Iterable[Line]) -> list[_Column]:
 
 def _role_column(role: str) -> _Column:
     return _Column(role, lambda line: _bytes_or_none(memory_by_role(line).get(role)))
-
-
-def _part_columns(found: Iterable[Line]) -> list[_Column]:
-    return [_part_column(name) for name in part_names(found)]
 
 
 def _part_column(name: str) -> _Column:

@@ -4,7 +4,8 @@ All read one data set, most of them its bids. `Size.events` counts events of all
 bids; `Size.keys` is the number of auctions, which follows from it: asking for another one changes nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -50,10 +51,6 @@ def job_of(query: str, data: Path, work: Path, mode: Mode) -> Job:
         return Job.from_yaml(path, [f"{key}={value}" for key, value in places.items()])
 
 
-def _job(query: str) -> Callable[[Path, Path, Mode], Job]:
-    return lambda data, work, mode: job_of(query, data, work, mode)
-
-
 def _workload(
     query: str, title: str, key: tuple[str, ...], *, has_windows: bool = False, may_lack: str = "false"
 ) -> Workload:
@@ -64,7 +61,7 @@ def _workload(
         title=f"Nexmark {query}: {title}",
         size=Size(EVENTS, EVENTS // EPOCH_EVENTS * EPOCH_AUCTIONS),
         write=write,
-        job=_job(query),
+        job=partial(job_of, query),
         key=key,
         answer=answer,
         spark_batch=BATCH.get(query) or in_spark(answer),
