@@ -14,11 +14,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from bench.report import RESULTS, Report
 from bench.scale import FULL, PARALLELISM, Scale
 from mixedmode_bench.answers import Answers
-from mixedmode_bench.contestant import Contestant, EpochSpan, Outcome, Task
+from mixedmode_bench.contestant import Contestant, Outcome, Task
 from mixedmode_bench.contestants import ENDS_INPUT, make_contestant
 from mixedmode_bench.data import Data, data_for
 from mixedmode_bench.ours import Mixed
@@ -85,6 +86,15 @@ def say(capsys: pytest.CaptureFixture[str]) -> Say:
 
     say_it("")  # ends the line that names the test
     return say_it
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    """A session of Spark for suites that read and run by themselves."""
+    found = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    spark = found.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture(scope="session")
@@ -174,12 +184,7 @@ def contestant(scratch: Path) -> Iterator[Callable[[str], Contestant]]:
 
 def live_seconds(outcome: Outcome) -> list[float]:
     """Of its live epochs, without the first one, which opens the state."""
-    return [seconds_of(span) for span in live_epochs(outcome, "")]
-
-
-def seconds_of(span: EpochSpan) -> float:
-    """Return the duration of an epoch."""
-    return span.end_s - span.start_s
+    return [span.seconds for span in live_epochs(outcome, "")]
 
 
 def _folder(path: Path) -> Path:

@@ -5,13 +5,10 @@ target is a row that says so, never a failure: a benchmark that fails is one tha
 """
 
 import json
-import os
-import platform
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from importlib.metadata import version
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,7 +16,9 @@ from typing import Any, Literal, Self
 from rich.console import Console
 from rich.table import Table
 
-from bench.scale import FULL, Scale
+from bench.scale import FULL, PARALLELISM, Scale
+from mixedmode_bench.machine import this_machine
+from mixedmode_bench.results import is_met
 
 RESULTS = Path(__file__).parent / "results" / "latest.json"
 PAGE_COLUMNS = 130
@@ -63,11 +62,7 @@ class Figure:
     @property
     def is_met(self) -> bool | None:
         """None without a target."""
-        if self.at_least is not None:
-            return self.value >= self.at_least
-        if self.at_most is not None:
-            return self.value <= self.at_most
-        return None
+        return is_met(self.value, self.at_least, self.at_most)
 
 
 @dataclass
@@ -102,7 +97,7 @@ class Report:
 
     def _table(self) -> Table:
         scale = self.scale
-        title = f"{scale.events:,} events, {scale.keys:,} keys, {scale.rounds} rounds, {available_cores()} cores"
+        title = f"{scale.events:,} events, {scale.keys:,} keys, {scale.rounds} rounds, {PARALLELISM} cores"
         table = Table(title=title, title_justify="left", box=None, pad_edge=False)
         table.add_column("", min_width=60)
         for heading in ("measured", "min .. max", "target", "met"):
@@ -122,20 +117,9 @@ class Report:
             "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "scale": asdict(self.scale),
             "is_full": self.scale.is_full,
-            "machine": {
-                "system": platform.system(),
-                "processor": platform.machine(),
-                "cores": available_cores(),
-                "python": platform.python_version(),
-                **{package: version(package) for package in ("pyspark", "pyarrow", "numpy", "rocksdict")},
-            },
+            "machine": asdict(this_machine(PARALLELISM)),
             "figures": [{**asdict(figure), "is_met": figure.is_met} for figure in self.figures],
         }
-
-
-def available_cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cells(figure: Figure, *, is_full: bool) -> tuple[str, ...]:

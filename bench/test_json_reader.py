@@ -10,7 +10,7 @@ the way of files that cannot be scanned, here because the option `lineSep` is se
 import json
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +57,6 @@ def wide(rng: np.random.Generator) -> dict[str, Any]:
 
 def nested(rng: np.random.Generator) -> dict[str, Any]:
     return {**flight(rng), "seats": [{"row": row, "free": row > 1} for row in range(3)]}
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    found = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = found.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    yield spark
-    spark.stop()
 
 
 @pytest.mark.parametrize(

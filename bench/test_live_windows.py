@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from bench.conftest import Course, Say, seconds_of
+from bench.conftest import Course, Say
 from bench.report import Figure, Report
 from bench.scale import Scale
 from bench.workloads import live_windows
@@ -27,9 +27,9 @@ def test_live_windows(
         who = contestant(name)
         task, outcome = over.run(who)
         large, small = live_epochs(outcome, "large epochs"), live_epochs(outcome, "small epochs")
-        say(f"{name:16} {', '.join(f'{seconds_of(span):.2f}' for span in (*large, *small))} s")
+        say(f"{name:16} {', '.join(f'{span.seconds:.2f}' for span in (*large, *small))} s")
         over.check_run(who, task)
-        rates, seconds = [s.events / seconds_of(s) for s in large], [seconds_of(s) for s in small]
+        rates, seconds = [s.events / s.seconds for s in large], [s.seconds for s in small]
         report.add(
             Figure.median(section, f"{name}: {scale.large_epoch:,} events an epoch", "/s", rates),
             Figure.median(section, f"{name}: {scale.small_epoch:,} events an epoch", "s", seconds),

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pyarrow.parquet as pq
 import pytest
 
-from bench.conftest import Course, Say, seconds_of
+from bench.conftest import Course, Say
 from bench.report import Figure, Report
 from bench.scale import PARALLELISM, Scale
 from bench.workloads import rescaled
@@ -42,7 +42,7 @@ def test_rescaling_while_running(
     monkeypatch.setattr(_Rescaling, "jobs", jobs)
     monkeypatch.setattr(ours, "Feed", _Rescaling)
     task, outcome = over.run(mixed)
-    epochs = [seconds_of(span) for span in outcome.epochs if not span.is_backlog]
+    epochs = [span.seconds for span in outcome.epochs if not span.is_backlog]
     say(f"epochs     {', '.join(f'{seconds:.2f}' for seconds in epochs)} s")
     pq.write_table(mixed.answer(task), tmp_path / "answer.parquet")
     over.check(mixed, tmp_path / "answer.parquet")

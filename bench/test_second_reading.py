@@ -10,7 +10,7 @@ epoch.
 
 import shutil
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +33,6 @@ WAYS = {
     "once": ("SELECT k, v + 0 AS v, at FROM t", " filter (where v >= 0)"),
     "twice": ("SELECT k, v + 0 AS v, at FROM t WHERE v >= 0", ""),
 }
-
-
-@pytest.fixture(scope="module")
-def session() -> Iterator[SparkSession]:
-    found = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    spark = found.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    yield spark
-    spark.stop()
 
 
 def events(number: int) -> pa.Table:

@@ -10,9 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.plan import DIMENSION, INPUT, Expression, Node
+from mixedmode.spark.errors import refused
 
 _Java = Any  # an object of the JVM
 
@@ -44,10 +46,22 @@ def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
     return _Reader(frame.sparkSession, (), until=analysed(until)).node(analysed(frame))
 
 
+def read_expression(frame: DataFrame, text: str, where: str) -> tuple[DataFrame, Node]:
+    """Return the frame of one expression over the rows of another frame, and its analysed plan down to that frame.
+
+    text: the expression with a name. Raise InvalidJobError, beginning with `where`, for one that Spark refuses.
+    """
+    try:
+        projected = frame.selectExpr(text)
+        return projected, read_frame(projected, until=frame)
+    except PySparkException as error:
+        raise refused(where, error) from error
+
+
 def column_ids(frame: DataFrame) -> dict[str, int]:
     """Return {name of a column in lower case: its id}. A column that is passed on keeps its id, also if it is renamed.
 
-    Spark gives a renamed column a new id; then the id here is that of the column before.
+    Spark assigns a new id to a renamed column; then the id here is that of the column before.
     """
     plan = analysed(frame)
     renamed = dict(_renamed(plan))

@@ -5,10 +5,9 @@ A result that stops meeting the condition is retracted, so its row is deleted fr
 
 from dataclasses import replace
 
-from pyspark.errors import PySparkException
 from pyspark.sql.types import BooleanType
 
-from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.catalyst import read_expression
 from mixedmode.analysis.plan import nodes_of
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_argument
@@ -19,7 +18,6 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.spark.errors import refused
 
 __all__ = ["output_rows", "with_having"]
 
@@ -55,11 +53,7 @@ def _made(given: Relation, sql: str, makes: str) -> Relation:
 
 
 def _check(given: Relation, condition: str, where: str) -> None:
-    try:
-        projected = given.frame.selectExpr(named(condition, "_having"))
-        plan = read_frame(projected, until=given.frame)
-    except PySparkException as error:
-        raise refused(where, error) from error
+    projected, plan = read_expression(given.frame, named(condition, "_having"), where)
     if any(node.kind == "Aggregate" for node in nodes_of(plan)):
         msg = (
             f"{where}: the condition is about the results of the step, and calls an aggregate itself. Give the call a "

@@ -4,11 +4,10 @@ The operator has pairs of rows where Spark has none, so it computes the conditio
 by the list of mixedmode/expressions; what is not on the list is refused.
 """
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BooleanType
 
-from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.catalyst import read_expression
 from mixedmode.analysis.catalyst_expressions import OnlySparkError
 from mixedmode.analysis.catalyst_queries import read_query_of
 from mixedmode.analysis.sql_checks import check_argument
@@ -18,7 +17,6 @@ from mixedmode.expressions import Query
 from mixedmode.operators.join import LEFT, RIGHT
 from mixedmode.plan.join_operators import JoinedInput, PairCondition, pair_condition, pair_name
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.spark.errors import refused
 from mixedmode.spark.frames import stand_in
 
 __all__ = ["read_condition"]
@@ -31,11 +29,7 @@ def read_condition(
     place = where("join", "condition")
     left, right = (stand_in(session, one.fields).alias(one.alias) for one in inputs)
     pairs = left.crossJoin(right)
-    try:
-        found = pairs.selectExpr(named(text, "_condition"))
-        plan = read_frame(found, until=pairs)
-    except PySparkException as error:
-        raise refused(place, error) from error
+    found, plan = read_expression(pairs, named(text, "_condition"), place)
     check_argument(plan, where=place, is_keyed=True)
     data_type = found.schema[0].dataType
     if not isinstance(data_type, BooleanType):

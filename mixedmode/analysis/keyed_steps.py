@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from mixedmode.analysis.catalyst import read_frame
+from mixedmode.analysis.catalyst import read_expression, read_frame
 from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.declared import check_declared, declared_fields, declared_outputs
 from mixedmode.analysis.problems import collecting, raise_all
@@ -83,11 +83,7 @@ def with_computed_keys(
             continue
         columns.append(named(expression, name))
         with collecting(found):
-            try:
-                projected = frame.selectExpr(columns[-1])
-                plan = read_frame(projected, until=frame)
-            except PySparkException as error:
-                raise refused(where("key-by"), error) from error
+            _, plan = read_expression(frame, columns[-1], where("key-by"))
             check_argument(plan, where=where("key-by"), is_keyed=is_changelog)
     raise_all(found)
     if not columns:
@@ -277,11 +273,7 @@ class RankedStage:
         known = {column.lower(): column for column in frame.columns}
         if name is not None and name.lower() in known:
             text = quoted(known[name.lower()])
-        try:
-            projected = frame.selectExpr(named(text, "_argument"))
-            plan = read_frame(projected, until=frame)
-        except PySparkException as error:
-            raise refused(where, error) from error
+        projected, plan = read_expression(frame, named(text, "_argument"), where)
         check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
         return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
 

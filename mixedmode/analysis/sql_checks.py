@@ -56,8 +56,8 @@ _OVER_RECORDS: Mapping[str, str] = {
     "Window": "Use key-by with first, last, min_by or max_by, or a process step.",
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
 }
-_WRITTEN_OUT = "This one is over constants: write out the rows that it gives as VALUES."
-_OF_DIMENSION = "This one is over a dimension: store the rows that it gives as a table, and make that the dimension."
+_WRITTEN_OUT = "This one is over constants: write out the rows that it returns as VALUES."
+_OF_DIMENSION = "This one is over a dimension: store the rows that it returns as a table, and make that the dimension."
 _INSTEAD = "Use key-by and aggregate, or a process step, for what goes over many records."
 _GENERATORS = frozenset({"Explode", "GeneratorOuter", "Inline", "JsonTuple", "PosExplode", "Stack", "VariantExplode"})
 _CLOCKS = frozenset({"CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
@@ -125,7 +125,7 @@ def dimensions_of(plan: Node) -> frozenset[str]:
 def check_joins_added_rows(dimensions: Collection[str], changelogs: Collection[str], *, where: str) -> None:
     """Raise InvalidJobError if sql joins dimensions to rows that change.
 
-    A row is retracted by computing it again, and another version of the dimension would give another row.
+    A row is retracted by computing it again, and another version of the dimension would return another row.
     """
     if dimensions and changelogs:
         msg = (
@@ -143,7 +143,7 @@ def check_stateless(plan: Node, *, where: str) -> None:
         for found, instead in _problems(node):
             msg = (
                 f"{where}: this is computed for one record at a time, as an epoch has only some of the records, so "
-                f"what goes over several would give another answer live than in batch. {instead} found={found}"
+                f"what goes over several would have another result live than in batch. {instead} found={found}"
             )
             raise InvalidJobError(msg)
 
@@ -174,8 +174,8 @@ def check_argument(plan: Node, *, where: str, is_keyed: bool) -> None:
     check_repeatable(plan, where=where, is_keyed=is_keyed, allows_clock=False, is_argument=True)
     if any(node.kind == "Generate" for node in nodes_of(plan)):
         msg = (
-            f"{where}: an argument is one value of a record, and this gives several or none. Put it in a sql step "
-            "before the key-by, and aggregate the column that it gives there."
+            f"{where}: an argument is one value of a record, and this returns several or none. Put it in a sql step "
+            "before the key-by, and aggregate the column that it returns there."
         )
         raise InvalidJobError(msg)
 
@@ -215,9 +215,9 @@ def kept_keys(
     found = next((name for node in streaming for name in _multiplying(node)), "UNION" if is_union else None)
     if found is not None:
         msg = (
-            f"{where}: the sql after the last key-by may give several rows for one key, and the output has one row per "
-            "key. Put a key-by after the sql, keep the values in an array, look one value up with a scalar subquery "
-            f"over VALUES, or name columns that identify a row in the `key` of the output. found={found}"
+            f"{where}: the sql after the last key-by may return several rows for one key, and the output has one row "
+            "per key. Put a key-by after the sql, keep the values in an array, look one value up with a scalar "
+            f"subquery over VALUES, or name columns that identify a row in the `key` of the output. found={found}"
         )
         raise InvalidJobError(msg)
     return tuple(by_id[before[key.lower()]] for key in keys)
@@ -228,7 +228,7 @@ def _problems(node: Node) -> Iterator[tuple[str, str]]:
     if node.kind == "Join":
         yield from _join_problems(node)
     elif node.kind == "Union" and node.is_streaming and not all(child.is_streaming for child in node.children):
-        yield "UNION of an input and other rows", "These other rows, it would give again in each epoch."
+        yield "UNION of an input and other rows", "It would return these other rows again in each epoch."
     elif node.kind not in _PER_RECORD | _CONSTANT:
         yield node.kind, _instead(node)
     if node.kind == "Generate":
@@ -255,8 +255,8 @@ def _join_problems(node: Node) -> Iterator[tuple[str, str]]:
         kept = _KEEPS.get(node.name)
         if kept is None or not sides[kept]:
             instead = (
-                "A join may keep all rows of the input; those of VALUES or of a dimension, it would give again in each "
-                "epoch."
+                "A join may keep all rows of the input. It would return those of VALUES or of a dimension again in "
+                "each epoch."
             )
             yield f"{node.name} join", instead
 
@@ -331,13 +331,13 @@ def _is_chance(found: Expression) -> bool:
 def _clock_message(found: Expression, where: str, *, is_keyed: bool, is_argument: bool) -> str:
     if is_keyed:
         return (
-            f"{where}: after a keyed step, sql must give the same row for the same input at any time, because a "
+            f"{where}: after a keyed step, sql must return the same row for the same input at any time, because a "
             "changed row is retracted by computing it again, and this reads the clock. Compute it in a sql step before "
             f"the first key-by. found={found.name}"
         )
     instead = "Compute it in a sql step with `clock: allowed`" if is_argument else "Set `clock: allowed` on the step"
     return (
-        f"{where}: this reads the clock, so a record gives another row in another mode, and when its epoch runs again. "
-        f"Use a time that is in the record. {instead} if the time at which the record is processed is meant. "
+        f"{where}: this reads the clock, so a record becomes another row in another mode, and when its epoch runs "
+        f"again. Use a time that is in the record. {instead} if the time at which the record is processed is meant. "
         f"found={found.name}"
     )

@@ -209,7 +209,7 @@ def _begins_in_the_middle(
         silent = next((one for one in roots if one not in wanted.can_emit_full_snapshot), None)
         if silent is not None:
             yield (
-                f"step {step!r} was added behind step {silent!r}, which cannot give again what it has given "
+                f"step {step!r} was added behind step {silent!r}, which cannot emit again what it has emitted "
                 "(windows that have fired, and functions, do not keep their rows)"
             )
             return
@@ -244,7 +244,7 @@ def _roots(step: str, now: _Fingerprints, stateless: Collection[str], kept: Sequ
 
 def _beside_others(new: str, step: str) -> str:
     return (
-        f"{new} was added behind step {step!r}, whose rows others read already, so that it cannot give its whole table "
+        f"{new} was added behind step {step!r}, whose rows others read already, so that it cannot emit its whole table "
         "to the new one alone"
     )
 

@@ -26,13 +26,10 @@ The collector keeps every unknown file: a file whose name paths.py does not buil
 manifest might name. No manifest names an orphan, so a crash while deleting loses nothing. Only drop_checkpoint deletes
 manifests here; the retention of checkpoints calls it, oldest first.
 
-Invariants (tests/checkpoint/test_gc.py):
-  I1  every path is in exactly one of the four classes
-  I2  no file that a manifest names, or could come to name, is an orphan
+Invariant (tests/checkpoint/test_gc.py): no file that a manifest names, or could come to name, is an orphan.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.leases import Leases
@@ -44,65 +41,38 @@ from mixedmode.crash_points import reach
 from mixedmode.errors import CorruptStateError
 
 __all__ = [
-    "Classified",
-    "Collected",
-    "classify",
     "collect_orphans",
     "discard_attempts",
     "drop_checkpoint",
+    "find_orphans",
     "readable_manifests",
     "unneeded_files",
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Classified:
-    """Paths in four classes, each in the order of the listing. Only `orphaned` may be deleted."""
-
-    referenced: tuple[str, ...]  #: a manifest names the file
-    orphaned: tuple[str, ...]  #: no manifest names the file, and no later one can
-    pending: tuple[str, ...]  #: the file is of an epoch after the latest committed one; its attempt may be running
-    unknown: tuple[str, ...]  #: the name is not one of paths.py, or an unreadable manifest might name the file
-
-
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """The number of files and bytes that a collection deleted."""
-
-    files: int
-    bytes: int
-
-
-def classify(
+def find_orphans(
     listing: Iterable[str],
     manifests: Sequence[Manifest],
     *,
     latest: Epoch | None,
     unreadable: Epoch | None = None,
     leased: Collection[str] = (),
-) -> Classified:
-    """Sort paths of runs/ and _staging/ into classes.
+) -> list[str]:
+    """Return the paths of runs/ or _staging/ that may be deleted, in the order of the listing.
 
     manifests: all readable manifests. latest: the highest epoch that has a manifest, readable or not; None if no epoch
     has one. unreadable: the highest epoch whose manifest cannot be read; that manifest may name any file of its own or
     an earlier epoch. leased: the runs that leases name.
     """
+    if latest is None:
+        return []
     named = _named(manifests) | set(leased)
-    referenced, orphaned, pending, unknown = [], [], [], []
-    for path in listing:
-        file = _parsed(path)
-        if path in named:
-            referenced.append(path)
-        elif file is None or (unreadable is not None and file.epoch <= unreadable):
-            unknown.append(path)
-        elif latest is None or file.epoch > latest:
-            pending.append(path)
-        else:
-            orphaned.append(path)
-    return Classified(tuple(referenced), tuple(orphaned), tuple(pending), tuple(unknown))
+    kept_up_to = -1 if unreadable is None else unreadable
+    files = ((path, _parsed(path)) for path in listing if path not in named)
+    return [path for path, file in files if file is not None and kept_up_to < file.epoch <= latest]
 
 
-def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Collected:
+def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> None:
     """Delete orphaned runs, staged outputs and records of earlier starts.  sinks: the folders of the job's outputs.
 
     The outputs of one attempt have the same name in the folders of several sinks. That is harmless, because a manifest
@@ -113,19 +83,16 @@ def collect_orphans(log: CheckpointLog, *, sinks: Sequence[ObjectStore]) -> Coll
     epochs = log.epochs()
     manifests, unreadable = readable_manifests(log, epochs)
     latest = epochs[-1] if epochs else None
-    files = size = 0
     for store, folder in _folders(log, sinks):
-        listing = dict(store.list(folder))
+        listing = [path for path, _ in store.list(folder)]
         leased = Leases(log.store).runs() if folder == paths.RUNS else ()  # after the manifests: see leases.py
-        orphans = classify(listing, manifests, latest=latest, unreadable=unreadable, leased=leased).orphaned
+        orphans = find_orphans(listing, manifests, latest=latest, unreadable=unreadable, leased=leased)
         if orphans:
             store.delete(orphans[:1])
             reach("collect", 0 if latest is None else latest)
             _delete(store, orphans[1:])
-        files, size = files + len(orphans), size + sum(listing[path] for path in orphans)
         store.sweep_unfinished()
     log.forget_older_generations()
-    return Collected(files, size)
 
 
 def unneeded_files(dropped: Manifest, kept: Iterable[Manifest]) -> tuple[str, ...]:
@@ -135,7 +102,7 @@ def unneeded_files(dropped: Manifest, kept: Iterable[Manifest]) -> tuple[str, ..
     return tuple(path for path in own if path not in needed)
 
 
-def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manifest]) -> Collected:
+def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manifest]) -> None:
     """Delete an old checkpoint and the runs that no other checkpoint names.  kept: all others, including the latest.
 
     The manifest is deleted first. A crash in between leaves runs that no manifest names; the next collection deletes
@@ -144,29 +111,21 @@ def drop_checkpoint(log: CheckpointLog, dropped: Manifest, kept: Sequence[Manife
     assert kept, "the latest checkpoint is never dropped"
     assert all(dropped.epoch < manifest.epoch for manifest in kept), dropped.epoch
     unneeded = unneeded_files(dropped, kept)
-    sizes = {run.path: run.bytes for operator in dropped.operators for run in operator.runs}
     log.store.delete([paths.manifest_path(dropped.epoch)])
     reach("drop", max(manifest.epoch for manifest in kept))
     leased = Leases(log.store).runs() if unneeded else frozenset()  # after the manifest: see leases.py
-    unneeded = tuple(path for path in unneeded if path not in leased)
-    _delete(log.store, unneeded)
-    return Collected(len(unneeded), sum(sizes[path] for path in unneeded))
+    _delete(log.store, (path for path in unneeded if path not in leased))
 
 
-def discard_attempts(log: CheckpointLog, *, sinks: Sequence[ObjectStore], epoch: Epoch, own: Generation) -> Collected:
+def discard_attempts(log: CheckpointLog, *, sinks: Sequence[ObjectStore], epoch: Epoch, own: Generation) -> None:
     """Delete the files that this start of the job wrote for an epoch that it abandons.  sinks: the output folders.
 
     Requires that this start has not called `commit` for the epoch, and never will: after a failed call the manifest may
     exist. The files of this start are found by the name part that `paths.attempt` builds. Files that a straggling task
     writes afterwards stay until the epoch is committed.
     """
-    files = size = 0
     for store, folder in _folders(log, sinks):
-        listing = dict(store.list(folder))
-        given_up = [path for path in listing if _is_own(path, epoch, own)]
-        _delete(store, given_up)
-        files, size = files + len(given_up), size + sum(listing[path] for path in given_up)
-    return Collected(files, size)
+        _delete(store, [path for path, _ in store.list(folder) if _is_own(path, epoch, own)])
 
 
 def readable_manifests(log: CheckpointLog, epochs: Iterable[Epoch]) -> tuple[list[Manifest], Epoch | None]:

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.document import DocumentKind
-from mixedmode.checkpoint.gc import Collected
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import decode_as, decode_manifest, encode_as
@@ -188,15 +187,17 @@ def find_savepoints(store: ObjectStore) -> Iterator[tuple[str, Savepoint | Corru
                 yield found.url, error
 
 
-def dispose_savepoint(store: ObjectStore) -> Collected:
+def dispose_savepoint(store: ObjectStore) -> Savepoint:
     """Delete a savepoint: first savepoint.json, so that a partial savepoint never looks whole, then the files it names.
+
+    Return the savepoint that was deleted.
 
     Raises InvalidJobError if there is no savepoint, CorruptStateError if savepoint.json is damaged.
     """
     savepoint = read_savepoint(store)
     store.delete([paths.SAVEPOINT])
     store.delete([file.path for file in savepoint.files])
-    return Collected(len(savepoint.files), savepoint.bytes)
+    return savepoint
 
 
 def _problem(store: ObjectStore, file: SavepointFile) -> str | None:

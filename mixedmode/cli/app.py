@@ -16,6 +16,7 @@ from mixedmode.cli.background_commands import add_background_commands
 from mixedmode.cli.commands import add_commands
 from mixedmode.cli.doctor import doctor_report, require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
+from mixedmode.cli.options import JobFile, Overrides
 from mixedmode.cli.savepoint import savepoints
 from mixedmode.cli.signals import stop_on_signals
 from mixedmode.cli.state_format import StateFormat
@@ -33,11 +34,7 @@ app.add_typer(savepoints)
 add_background_commands(app)
 add_commands(app)
 
-JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
 Folder = Annotated[str, typer.Argument(help="The folder, or its URL (s3://...).", show_default=False)]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
-]
 Certificate = Annotated[
     Path | None, typer.Option("--cert", metavar="FILE", help="The server's certificate for TLS, as PEM.")
 ]

@@ -21,7 +21,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import Pause, PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known, state_folder
-from mixedmode.clock import Clock, SystemClock
+from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 
@@ -34,19 +34,13 @@ _POLL_SECONDS = 0.1
 _TAIL_BYTES = 1024 * 1024
 
 
-def start_job(
-    spec: JobSpec,
-    arguments: Sequence[str],
-    *,
-    wait_seconds: float,
-    clock: Clock | None = None,
-) -> str:
+def start_job(spec: JobSpec, arguments: Sequence[str], *, wait_seconds: float) -> str:
     """Start `mixedmode run` in the background, and return what was started.
 
     arguments: of `mixedmode run`, which has the environment of this process. Wait for a moment. Raise RetryableError
     with the end of the log if the process fails meanwhile.
     """
-    place, clock = ProcessPlace.of(spec), clock or SystemClock()
+    place = ProcessPlace.of(spec)
     with place.starting():
         if place.log.exists() and place.log.stat().st_size > _LOG_BYTES_MAX:
             place.log.replace(place.log.with_name("run.log.1"))
@@ -61,7 +55,8 @@ def start_job(
             )
         began = began_of(process.pid)
         if began is not None:
-            _record(place, process, JobProcess(spec.name, process.pid, began, socket.gethostname(), clock.now_ms()))
+            now_ms = SystemClock().now_ms()
+            _record(place, process, JobProcess(spec.name, process.pid, began, socket.gethostname(), now_ms))
     try:
         code = process.wait(wait_seconds)
     except subprocess.TimeoutExpired:

@@ -11,15 +11,12 @@ from typing import Annotated, Any
 import typer
 
 from mixedmode.cli.messages import errors_as_messages, screen_print
+from mixedmode.cli.options import JobFile, Overrides
 from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 __all__ = ["NOT_RUNNING", "add_background_commands"]
 
 NOT_RUNNING = 3  # the exit code of `status` for a job that does not run, as that of systemctl
-_JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
-_Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
-]
 _OTHER_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -37,8 +34,8 @@ def add_background_commands(app: typer.Typer) -> None:
 
 def start(
     context: typer.Context,
-    job: _JobFile,
-    overrides: _Overrides = None,
+    job: JobFile,
+    overrides: Overrides = None,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds in which an early end is reported.")] = 3.0,
 ) -> None:
     """Run a job in the background; all options of `run` are possible. Its log is in the checkpoint folder."""
@@ -68,8 +65,8 @@ def _has_log_options(given: Sequence[str]) -> bool:
 
 
 def status(
-    job: _JobFile,
-    overrides: _Overrides = None,
+    job: JobFile,
+    overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an object of JSON.")] = False,
 ) -> None:
     """Tell whether a job runs in the background, since when, and its newest checkpoint; exit code 3 if it does not."""
@@ -87,8 +84,8 @@ def status(
 
 
 def stop(
-    job: _JobFile,
-    overrides: _Overrides = None,
+    job: JobFile,
+    overrides: Overrides = None,
     savepoint: Annotated[
         str | None, typer.Option("--savepoint", metavar="FOLDER", help="Then keep the checkpoint as a savepoint here.")
     ] = None,
@@ -111,8 +108,8 @@ def stop(
 
 
 def logs(
-    job: _JobFile,
-    overrides: _Overrides = None,
+    job: JobFile,
+    overrides: Overrides = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines until Ctrl-C.")] = False,
     count: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 20,
 ) -> None:
@@ -157,7 +154,7 @@ class Manager(StrEnum):
 def deploy(
     context: typer.Context,
     manager: Annotated[Manager, typer.Argument(help="What runs the job.", show_default=False)],
-    job: _JobFile,
+    job: JobFile,
     image: Annotated[
         str, typer.Option("--image", help="Kubernetes: the image, with mixedmode and Java in it.")
     ] = "mixedmode:latest",
@@ -181,11 +178,11 @@ def _spec(job: Path, overrides: Sequence[str] | None) -> Any:
 
 
 def reset(
-    job: _JobFile,
+    job: JobFile,
     to: Annotated[
         str, typer.Option("--to", metavar="WHEN", help="earliest, latest, a time with its offset, or offsets as JSON.")
     ],
-    overrides: _Overrides = None,
+    overrides: Overrides = None,
     suffix: Annotated[
         str | None, typer.Option("--suffix", help="Added to folders, tables and topics; the next free _2, _3, ....")
     ] = None,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mixedmode.cli.messages import errors_as_messages, screen_print
+from mixedmode.cli.options import Overrides
 
 savepoints = typer.Typer(
     name="savepoint",
@@ -16,9 +17,6 @@ savepoints = typer.Typer(
 )
 
 Place = Annotated[str, typer.Argument(help="The folder or URL of the savepoint.", show_default=False)]
-Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
-]
 
 
 @savepoints.command()

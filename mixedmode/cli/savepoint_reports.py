@@ -85,7 +85,7 @@ def dispose_report(place: str) -> str:
     gone = dispose_savepoint(store)
     left = len(store.list())
     kept = f"; files that are not of it, and are still there: {left}" if left else ""
-    return f"deleted {gone.files} files, {human_bytes(gone.bytes)}{kept}\n{store.url}"
+    return f"deleted {len(gone.files)} files, {human_bytes(gone.bytes)}{kept}\n{store.url}"
 
 
 def _taken(job: str, place: str, overrides: Sequence[str]) -> Savepoint:

@@ -43,7 +43,7 @@ class CheckpointingSpec(Section):
     interval_ms: PositiveDurationMs = Field(
         default=1_000,
         description="time between two live epochs; each ends in one commit, so 1s is about 86,400 manifests a day, "
-        "and a longer interval gives later results but fewer, larger files",
+        "and a longer interval means later results but fewer, larger files",
     )
     dir: Text | None = Field(
         default=None, description="folder or URL for state and manifests; starting again with the same one resumes"

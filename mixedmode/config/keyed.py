@@ -9,20 +9,25 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Inputs, Section, TableName
 from mixedmode.config.names import repeated
 
-__all__ = ["Keyed"]
+__all__ = ["Keyed", "Reading"]
 
 #: an entry of `key-by` that is computed: an expression and its name
 _COMPUTED = re.compile(r"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>\w+)", re.IGNORECASE)
 
 
-class Keyed(Section):
-    """The name and the key of a keyed step."""
+class Reading(Section):
+    """The name of a step, and what it reads."""
 
     name: TableName | None = Field(default=None, description="a name for the step")
     from_: Inputs = Field(
         default=(),
         description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
     )
+
+
+class Keyed(Reading):
+    """The key of a keyed step."""
+
     key_by: Columns = Field(
         description="one or several: columns, or expressions with a name, such as date(at) AS day", min_length=1
     )

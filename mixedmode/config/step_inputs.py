@@ -38,7 +38,7 @@ def needs_of(step: KeyedStep) -> Needs | None:
             goes = "a process step with broadcast goes" if step.broadcast else None
             return Needs("process", "a function cannot retract a row", goes)
         case KeyedAggregateStep() if step.window is not None and step.window.global_ is not None:
-            return Needs("window", "a global window that is full cannot give a row back", "windows go")
+            return Needs("window", "a global window that is full cannot retract a row", "windows go")
         case AsyncMapStep():
             return Needs("async-map", "a call cannot be undone when its row is retracted")
         case CoGroupStep():

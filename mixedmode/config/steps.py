@@ -16,7 +16,6 @@ from mixedmode.config.fields import (
     ClassReference,
     Columns,
     Count,
-    Inputs,
     LatenessMs,
     Lines,
     Orders,
@@ -24,12 +23,11 @@ from mixedmode.config.fields import (
     PositiveDurationMs,
     Section,
     SpanMs,
-    TableName,
 )
 from mixedmode.config.function_settings import CustomClass, FunctionSettings
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.joins import JoinSpec
-from mixedmode.config.keyed import Keyed
+from mixedmode.config.keyed import Keyed, Reading
 from mixedmode.config.names import repeated
 from mixedmode.config.spelling import nearest
 from mixedmode.config.two_inputs import TwoInputStep
@@ -39,31 +37,21 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 RANK_COLUMN = "rank"
 
 
-class SqlStep(Section):
+class SqlStep(Reading):
     """A step of stateless Spark SQL over the sources, or over the rows that the previous step emits."""
 
-    name: TableName | None = Field(default=None, description="a name for the step")
-    from_: Inputs = Field(
-        default=(),
-        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
-    )
     sql: Lines = Field(description="a SELECT")
     clock: Literal["refused", "allowed"] = Field(
         default="refused",
-        description="allowed: the SQL may ask for the current time, and the modes then give other rows",
+        description="allowed: the SQL may ask for the current time, and the modes then return other rows",
     )
 
 
-class MapStep(CustomClass):
+class MapStep(Reading, CustomClass):
     """A step with a custom map function over the rows of each subtask, and with a list per subtask if it keeps one."""
 
     class_field: ClassVar[str] = "map"
 
-    name: TableName | None = Field(default=None, description="a name for the step")
-    from_: Inputs = Field(
-        default=(),
-        description="the sources and steps that it reads, by name; not given: the step before it, or the sources",
-    )
     map: ClassReference = Field(description="the class, such as package.module:Class")
     parallelism: Count | None = Field(
         default=None, description="subtasks of this step; not given: as many as the job has"
@@ -79,11 +67,11 @@ class KeyedInput(Keyed):
     )
     allowed_lateness_ms: LatenessMs = Field(
         default=0,
-        description="how long after its end a window still takes records, giving its changed result; its state is "
+        description="how long after its end a window still accepts records, and emits its changed result; its state is "
         "kept for as long",
     )
     early_results_every_ms: PositiveDurationMs | None = Field(
-        default=None, description="how often windows that are still open give the result so far; not given: never"
+        default=None, description="how often windows that are still open emit the result so far; not given: never"
     )
     late: AnySink | None = Field(
         default=None, description="where records go that come too late for their windows; not given: they are counted"
@@ -119,7 +107,7 @@ class KeyedInput(Keyed):
             yield from (((key,), text) for key, is_given in given.items() if is_given)
         for column in self.key_columns:
             if column.lower() in WINDOW_COLUMNS:
-                text = f": the window gives a column of this name. Rename yours in a sql step before. found={column}"
+                text = f": the window adds a column of this name. Rename yours in a sql step before. found={column}"
                 yield ("key-by",), text
 
 

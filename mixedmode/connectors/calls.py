@@ -97,13 +97,9 @@ def checked(
 
     Raises InvalidJobError with everything that is wrong, TypeError for an argument that `takes` does not have.
     """
-    unknown = None if takes is None else next((name for name in settings if name not in takes.__annotations__), None)
-    if unknown is not None:
-        msg = f"{call}() got an unexpected keyword argument {unknown!r}"
-        raise TypeError(msg)  # as Python does where the signature lists the arguments
     names = {**_OF_EVERY_SOURCE, **kind.source_arguments} if issubclass(model, SourceSpec) else {}
     paths = {name: path for path, name in names.items()}
-    arguments = {**given, **{name: value for name, value in settings.items() if value is not None}}
+    arguments = {**given, **given_arguments(settings, takes, call)}
     values = nested({_path(argument, paths): value for argument, value in arguments.items()})
     section = checked_section(model, values, place=call, name=lambda path: argument_at(path, names))
     return with_paths(section, FilePath())
@@ -115,6 +111,15 @@ def checked_side_output(
     """Return the side output of a kind, as `checked` does."""
     assert kind.side_output is not None, kind
     return checked(kind.side_output, kind, given, settings, call=call, takes=takes)
+
+
+def given_arguments(arguments: Mapping[str, Any], takes: Any, call: str) -> Mapping[str, Any]:
+    """Return the arguments that have a value. Raise TypeError for one that the TypedDict `takes`, if given, lacks."""
+    unknown = None if takes is None else next((name for name in arguments if name not in takes.__annotations__), None)
+    if unknown is not None:
+        msg = f"{call}() got an unexpected keyword argument {unknown!r}"
+        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def nested(values: Mapping[Any, Any]) -> dict[str, Any]:

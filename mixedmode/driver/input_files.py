@@ -35,7 +35,7 @@ def inputs_gone(gone: Sequence[str], *, planned: int) -> CorruptStateError:
 
 
 def line_sources(frame: DataFrame) -> tuple[int, ...]:
-    """Return the number that Spark gives to the source of each line of an offset entry of a query over `frame`.
+    """Return the number that Spark assigns to the source of each line of an offset entry of a query over `frame`.
 
     Spark numbers sources in the order in which its plan first names them. A source named again keeps its number. For
     example, a plan that reads orders, users and orders again has the line sources (0, 1, 0).

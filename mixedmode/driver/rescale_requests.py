@@ -81,7 +81,7 @@ def ask_to_rescale(
         return request
 
     request = RescaleLog(log.store).add(make)
-    assert request is not None, "make always gives one"
+    assert request is not None, "make always returns one"
     own = request.wanted.over(configured).steps if step is None and parallelism is not None else {}
     return Asked(request, dict(own))
 

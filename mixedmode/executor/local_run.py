@@ -1,6 +1,6 @@
 """Runs the epochs of a plan one after the other in this process, without Spark and without a driver.
 
-A live epoch, the backlog, a batch and the end of the input have the timing that the driver gives them. The manifests
+A live epoch, the backlog, a batch and the end of the input have the timing that the driver has decided. The manifests
 of the epochs are kept in memory: nobody resumes such a run.
 """
 

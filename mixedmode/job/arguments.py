@@ -3,7 +3,6 @@
 An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
-from collections.abc import Mapping
 from typing import Any, Literal, TypedDict
 
 from mixedmode.config.document import Path
@@ -82,15 +81,6 @@ def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | N
     if given is None:
         return None
     return {"enabled": True, **{key.replace("_", "-"): value for key, value in given.items()}}
-
-
-def given_arguments(arguments: Mapping[str, Any], known: type, method: str) -> Mapping[str, Any]:
-    """Return the arguments that have a value. Raise TypeError for an unknown one."""
-    unknown = next((name for name in arguments if name not in known.__annotations__), None)
-    if unknown is not None:
-        msg = f"{method}() got an unexpected keyword argument {unknown!r}"
-        raise TypeError(msg)  # as Python does where the signature lists the arguments
-    return {name: value for name, value in arguments.items() if value is not None}
 
 
 def argument(path: Path) -> str:

@@ -5,7 +5,7 @@ from typing import Any, Literal, TypedDict
 
 from mixedmode.config import AsyncMapStep, SinkSpec
 from mixedmode.config.load import checked_section
-from mixedmode.connectors.calls import Duration
+from mixedmode.connectors.calls import Duration, given_arguments
 from mixedmode.job.arguments import argument
 
 __all__ = ["AsyncMapArguments", "async_map_step"]
@@ -40,9 +40,6 @@ def async_map_step(step: Mapping[str, Any], given: AsyncMapArguments) -> AsyncMa
 
     Raise TypeError for an unknown argument, and InvalidJobError for a wrong one.
     """
-    unknown = next((name for name in given if name not in AsyncMapArguments.__annotations__), None)
-    if unknown is not None:
-        msg = f"async_map() got an unexpected keyword argument {unknown!r}"
-        raise TypeError(msg)  # as Python does where the signature lists the arguments
-    values = {**step, **{name.replace("_", "-"): value for name, value in given.items() if value is not None}}
+    settings = given_arguments(given, AsyncMapArguments, "async_map")
+    values = {**step, **{name.replace("_", "-"): value for name, value in settings.items()}}
     return checked_section(AsyncMapStep, values, place="Job.async_map", name=argument)

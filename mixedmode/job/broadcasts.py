@@ -11,8 +11,8 @@ from typing import Any, Generic, TypedDict, TypeVar
 from mixedmode.config.broadcasts import BroadcastSpec
 from mixedmode.config.load import checked_section
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.connectors.calls import Duration
-from mixedmode.job.arguments import argument, given_arguments
+from mixedmode.connectors.calls import Duration, given_arguments
+from mixedmode.job.arguments import argument
 
 S = TypeVar("S")
 

@@ -10,8 +10,8 @@ from typing import Any, Literal, TypedDict, TypeVar
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.connectors.calls import Duration, FileName, PlainValue
-from mixedmode.job.arguments import argument, given_arguments
+from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments
+from mixedmode.job.arguments import argument
 from mixedmode.job.broadcasts import Broadcast, specs_of
 from mixedmode.job.joins import LATE_ARGUMENTS
 from mixedmode.job.keyed import window_settings

@@ -9,8 +9,8 @@ from typing import Any, Literal, TypedDict
 from mixedmode.config.load import checked_section
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import JoinStep
-from mixedmode.connectors.calls import Duration
-from mixedmode.job.arguments import argument, given_arguments
+from mixedmode.connectors.calls import Duration, given_arguments
+from mixedmode.job.arguments import argument
 
 __all__ = [
     "LATE_ARGUMENTS",

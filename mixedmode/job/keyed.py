@@ -25,7 +25,7 @@ from mixedmode.config.steps import (
     Step,
     TopStep,
 )
-from mixedmode.connectors.calls import Duration, FileName, PlainValue, nested
+from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
@@ -293,11 +293,7 @@ def window_settings(window: WindowArguments, place: str = "Job.window") -> dict[
 
     place: the call, for messages.
     """
-    given: dict[str, Any] = {name: value for name, value in window.items() if value is not None}
-    unknown = next((name for name in given if name not in WindowArguments.__annotations__), None)
-    if unknown is not None:
-        msg = f"window() got an unexpected keyword argument {unknown!r}"
-        raise TypeError(msg)  # as Python does where the signature lists the arguments
+    given = given_arguments(window, WindowArguments, "window")
     kinds = [name for name in _KINDS if name in given]
     if len(kinds) != 1:
         found = f" found={', '.join(kinds)}" if kinds else ""

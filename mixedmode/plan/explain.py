@@ -211,7 +211,7 @@ def _commits(policy: ModePolicy, plan: JobPlan) -> Iterator[str]:
     yield f"  live        one manifest every {every} in which there is something new"
     if plan.uses_clock:
         yield "  clock       counts as new once a second, because something here goes by it"
-    yield "  outputs are published after their manifest, under names that a repeat of the epoch gives again"
+    yield "  outputs are published after their manifest, under names that a repeat of the epoch uses again"
 
 
 def _sql(reads: Reads, plan: JobPlan, *, indent: str = "  sql         ") -> Iterator[str]:

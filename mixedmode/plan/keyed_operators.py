@@ -66,7 +66,7 @@ def is_window_keyed(keys: Sequence[pa.Field], window_bounds: Sequence[str]) -> b
 
 
 def takes_changes(step: KeyedAggregateStep, *, has_event_time: bool) -> bool:
-    """Return whether an aggregate can read rows that change. A window of a number of rows cannot give one back."""
+    """Return whether an aggregate can read rows that change. A window of a number of rows cannot retract one."""
     return step.window is None or (has_event_time and not isinstance(step.window.kind, GlobalSpec))
 
 
@@ -100,7 +100,7 @@ def operator_of(
         if given.is_changelog and isinstance(step.window.kind, GlobalSpec):
             msg = (
                 f"{where('window')}: the input has rows that are retracted, and a global window that is full cannot "
-                "give a row back. Use a window that ends with time, or an aggregate without a window."
+                "retract a row. Use a window that ends with time, or an aggregate without a window."
             )
             raise InvalidJobError(msg)
         if given.is_changelog and (not aggregator.is_invertible or isinstance(step.window.kind, SessionSpec)):

@@ -28,7 +28,7 @@ def side_output(operator_id: str, tag: str) -> str:
 def numbered_columns(fields_by_tag: Mapping[str, Sequence[pa.Field]]) -> dict[str, tuple[tuple[int, pa.Field], ...]]:
     """Return {tag: its columns}, all of them numbered in one order; no tag without columns.
 
-    Example: {"late-left": (a, b), "late-right": (c,)} gives {"late-left": ((0, a), (1, b)), "late-right": ((2, c),)}.
+    Example: {"late-left": (a, b), "late-right": (c,)} becomes {"late-left": ((0, a), (1, b)), "late-right": ((2, c),)}.
     """
     found, start = {}, 0
     for tag, fields in fields_by_tag.items():

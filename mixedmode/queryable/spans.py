@@ -4,7 +4,7 @@ A run is a view of a file, valid in some key groups (checkpoint/runs.py). Betwee
 runs is the same, and each of their files is valid completely. So one database per such range answers every question
 without copying a part of a file.
 
-    Example: the runs a [0, 8), b [0, 4) and c [4, 8) give the ranges [0, 4) with a and b, and [4, 8) with a and c.
+    Example: the runs a [0, 8), b [0, 4) and c [4, 8) make the ranges [0, 4) with a and b, and [4, 8) with a and c.
 
 Invariants (tests/queryable/test_spans.py):
   I1  the uncut ranges are disjoint, ascending, and cover all key groups that have a run

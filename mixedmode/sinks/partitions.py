@@ -26,6 +26,7 @@ import pyarrow.compute as pc
 from mixedmode.config.partitions import Partition
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
+from mixedmode.operators.tables import column_of
 from mixedmode.sinks.shown import only_times_of_python
 
 BUFFER_BYTES = 64 * 1024 * 1024  # of buffered rows, per output of a subtask
@@ -109,7 +110,7 @@ class FolderRows:
     def add(self, table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         """Add rows; yield the (folder, rows) to write now to free memory. A folder ends with a slash."""
         table = table.combine_chunks()
-        cut = [_cut(_array(table, partition.column), partition) for partition in self._partitions]
+        cut = [_cut(column_of(table, partition.column), partition) for partition in self._partitions]
         groups = group_codes(cut)
         order = np.argsort(groups.codes, kind="stable")
         ends = np.cumsum(np.bincount(groups.codes, minlength=len(groups.first_row)))
@@ -171,11 +172,6 @@ def _text(value: Any, partition: Partition) -> str | None:
 
 def _year(value: date) -> str:
     return f"{value.year:04}"  # strftime does not pad years on every system
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _escaped(text: str) -> str:

@@ -98,7 +98,7 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> None:
 def describe_output(store: ObjectStore, description: OutputDescription) -> None:
     """Write `_mixedmode`, create-once.  Raises InvalidJobError if the folder holds another output."""
     path = paths.OUTPUT_DESCRIPTION
-    if store.put_new(path, _encoded(description)):
+    if store.put_new(path, encode_as(_OUTPUT, description)):
         return
     stored = read_output_description(store)
     if stored is None:
@@ -122,7 +122,7 @@ def read_output_description(store: ObjectStore) -> OutputDescription | None:
     """
     path = paths.OUTPUT_DESCRIPTION
     data = store.get(path)
-    return None if data is None else _decoded(data, f"{store.url}/{path}")
+    return None if data is None else decode_as(_OUTPUT, OutputDescription, data, where=f"{store.url}/{path}")
 
 
 def published_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
@@ -179,14 +179,6 @@ def _takes_place(merged: OutputFile, file: OutputFile) -> bool:
         return False
     is_same_range = (merged.first, merged.last) == (file.first, file.last)
     return not (file.is_compacted and is_same_range) or merged.extension < file.extension
-
-
-def _encoded(description: OutputDescription) -> bytes:
-    return encode_as(_OUTPUT, description)
-
-
-def _decoded(data: bytes, where: str) -> OutputDescription:
-    return decode_as(_OUTPUT, OutputDescription, data, where=where)
 
 
 def _is_published(store: ObjectStore, file: StagedFile) -> bool:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
+from mixedmode.operators.tables import column_of
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.publish import OutputDescription, read_output_description, steady_files
 from mixedmode.sinks.read_files import OP_COLUMN, FileGoneError, fields_of, read_rows
@@ -125,14 +126,9 @@ def _newest(changes: pa.Table, key_columns: tuple[str, ...]) -> pa.Table:
     """Return one row per key: its last. Files of a folder are in epoch order;
     the rows of a key are in one folder, in order.
     """
-    groups = group_codes([_array(changes, name) for name in key_columns])
+    groups = group_codes([column_of(changes, name) for name in key_columns])
     newest = np.full(len(groups.first_row), -1, np.int64)
     np.maximum.at(newest, groups.codes, np.arange(changes.num_rows))
     kept = changes.take(pa.array(newest))
     kept = kept.filter(pc.not_equal(kept.column(OP_COLUMN), _DELETE))
     return kept.sort_by([(name, "ascending") for name in key_columns])
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

@@ -3,7 +3,7 @@
 from mixedmode.sort.columns import KEY, KEY_GROUP, TIME, RowKey
 from mixedmode.sort.external import EMIT_BYTES, ExternalSorter, SortStats, Undivided
 from mixedmode.sort.merge import merge_runs
-from mixedmode.sort.order import check_sorted, is_sorted, sort_order, sort_table, take_rows
+from mixedmode.sort.order import check_sorted, sort_order, sort_table, take_rows
 from mixedmode.sort.runs import Run, read_run, write_run
 from mixedmode.sort.tables import Combine, joined, slices
 
@@ -19,7 +19,6 @@ __all__ = [
     "SortStats",
     "Undivided",
     "check_sorted",
-    "is_sorted",
     "joined",
     "merge_runs",
     "read_run",

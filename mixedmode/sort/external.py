@@ -51,8 +51,6 @@ _BLOCK_BYTES_MAX = 2**20
 class SortStats:
     """Counters of a sorter. They include the runs and bytes of intermediate merges."""
 
-    rows_in: int = 0
-    rows_out: int = 0
     spilled_runs: int = 0
     spilled_bytes: int = 0  #: on disk, compressed
 
@@ -88,7 +86,6 @@ class ExternalSorter:
         self._folder: Path | None = None
         self._schema: pa.Schema | None = None
         self._is_adding = True
-        self._rows_in = self._rows_out = 0
         self._spilled_runs = self._spilled_bytes = 0
 
     def add(self, table: pa.Table) -> None:
@@ -98,7 +95,6 @@ class ExternalSorter:
         """
         assert self._is_adding, "rows cannot be added once the sorted tables have been asked for"
         self._check_schema(table)
-        self._rows_in += table.num_rows
         for part in slices(table.replace_schema_metadata(None), max(self._budget // 4, 1)):
             self._make_room(part)
             self._buffer.append(part)
@@ -113,7 +109,6 @@ class ExternalSorter:
         assert self._is_adding, "sorted_tables() may be called once"
         self._is_adding = False
         for table in self._emitted(self._merged()):
-            self._rows_out += table.num_rows
             yield table
             if self._runs:
                 _release_memory()
@@ -121,12 +116,7 @@ class ExternalSorter:
     @property
     def stats(self) -> SortStats:
         """Return the counters so far."""
-        return SortStats(
-            rows_in=self._rows_in,
-            rows_out=self._rows_out,
-            spilled_runs=self._spilled_runs,
-            spilled_bytes=self._spilled_bytes,
-        )
+        return SortStats(self._spilled_runs, self._spilled_bytes)
 
     def close(self) -> None:
         """Forget all rows and remove the spill files. May be called more than once."""

@@ -10,7 +10,7 @@ prefixes and repeated keys take no bits, and small ranges take few.
 
 Invariants (tests/sort/test_order.py):
   I1  sort_table(t) is the stable sort of t by RowKey
-  I2  is_sorted(t)  exactly when  check_sorted(t) does not raise  exactly when  sort_table(t) returns t as it is
+  I2  check_sorted(t) does not raise  exactly when  sort_table(t) returns t as it is
 """
 
 from typing import Any
@@ -50,22 +50,17 @@ def take_rows(table: pa.Table, rows: I64) -> pa.Table:
     return taken
 
 
-def is_sorted(table: pa.Table) -> bool:
-    """Return whether no row sorts before the row above it. Stops at the first block that holds such a row."""
-    return find_unsorted(sort_columns(table)) is None
-
-
-def check_sorted(table: pa.Table, after: RowKey | None = None) -> None:
-    """Raise InternalError (report it), naming the first bad row, unless the table is sorted.
-
-    `after` is the key of the last row of the table before this one: the first row must not sort before it.
-    """
+def check_sorted(table: pa.Table) -> None:
+    """Raise InternalError (report it), naming the first bad row, unless the table is sorted."""
     columns = sort_columns(table)
-    if after is not None and len(columns) and columns.row_key(0) < after:
-        raise InternalError(_unsorted(0, after, columns.row_key(0)))
     row = find_unsorted(columns)
     if row is not None:
-        raise InternalError(_unsorted(row, columns.row_key(row - 1), columns.row_key(row)))
+        msg = (
+            "rows that must come sorted by (key group, key, time) do not, so merging them would lose the order without "
+            f"a word. This is a defect in mixedmode: report it with this message. row={row}, "
+            f"above={_show(columns.row_key(row - 1))}, here={_show(columns.row_key(row))}"
+        )
+        raise InternalError(msg)
 
 
 def find_unsorted(columns: SortColumns, *, once_per_key: bool = False) -> int | None:
@@ -177,14 +172,6 @@ def _still_tied(values: U64) -> tuple[I64, I64]:
     np.equal(values[1:], values[:-1], out=same[1:-1])
     tied = same[1:] | same[:-1]
     return np.flatnonzero(tied), np.flatnonzero(~same[:-1][tied])
-
-
-def _unsorted(row: int, above: RowKey, here: RowKey) -> str:
-    return (
-        "rows that must come sorted by (key group, key, time) do not, so merging them would lose the order without a "
-        f"word. This is a defect in mixedmode: report it with this message. row={row}, above={_show(above)}, "
-        f"here={_show(here)}"
-    )
 
 
 def _show(key: RowKey) -> str:

@@ -84,10 +84,10 @@ def archive_options(class_path: str, *, folder: Path | None = None) -> tuple[str
     return (f"{_LISTS}{place / f'{digest}.{os.getpid()}.classes'}", _QUIET)
 
 
-def archive_fact(class_path: str = "", *, folder: Path | None = None) -> ArchiveFact:
+def archive_fact(*, folder: Path | None = None) -> ArchiveFact:
     """Return what `doctor` says about the archive. One whose checksum is wrong is deleted."""
     place = _archives() if folder is None else folder
-    digest = None if _is_of_user() else _digest(class_path)
+    digest = None if _is_of_user() else _digest("")
     if digest is None:
         return ArchiveFact(None, "Java's own options name one" if _is_of_user() else "there is no Java, or no Spark")
     archive = place / f"{digest}.jsa"
@@ -123,9 +123,9 @@ def used_archive(options: str, *, folder: Path | None = None) -> Path | None:
     return _named(_USES, options, _archives() if folder is None else folder)
 
 
-def listed_classes(options: str, *, folder: Path | None = None) -> Path | None:
+def listed_classes(options: str) -> Path | None:
     """Return the file to which a JVM with these Java options writes its classes; None if to none."""
-    return _named(_LISTS, options, _archives() if folder is None else folder)
+    return _named(_LISTS, options, _archives())
 
 
 def without_archive(options: str) -> str:

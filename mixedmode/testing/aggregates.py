@@ -3,11 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-import pyarrow as pa
-
 from mixedmode.config import AggregateCall, KeyedAggregateStep
-from mixedmode.config.calls import is_column
-from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.operators.interface import WEIGHT_COLUMN, KeyedOperator
@@ -16,7 +12,7 @@ from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expr
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
-from mixedmode.testing.step import Step, check_event_time, column_type, columns_of, key_fields
+from mixedmode.testing.step import Step, argument_type, check_event_time, columns_of, key_fields, places
 
 _WHERE = "AggregateHarness"
 
@@ -49,14 +45,15 @@ class AggregateHarness(Harness):
         spec = _step(keys, window, aggregate)
         if event_time is not None:
             check_event_time(records, event_time, where=f"{_WHERE}: event_time")
+        where = f"{_WHERE}: aggregate"
         by_clock = spec.window is not None and spec.window.is_by_clock
         given = StepColumns(
             keys=key_fields(records, keys, where=f"{_WHERE}: key_by") if keys else (),
-            arguments={text: _argument_type(records, text) for text in expressions_of(spec)},
+            arguments={text: argument_type(records, text, where=where) for text in expressions_of(spec)},
             has_event_time=by_clock or event_time is not None,
             is_changelog=WEIGHT_COLUMN in records.names,
         )
-        operator = aggregate_operator(spec, given, _where)
+        operator = aggregate_operator(spec, given, places(_WHERE))
         step = Step.checked(
             operator,
             records,
@@ -112,18 +109,3 @@ def _step(
     step = job.steps[-1]
     assert isinstance(step, KeyedAggregateStep), step
     return step
-
-
-def _argument_type(schema: pa.Schema, text: str) -> pa.DataType:
-    if not is_column(text):
-        msg = (
-            f"{_WHERE}: aggregate: `{text}` is an SQL expression, which Spark computes, and the harness runs without "
-            "Spark. Name a column, and give the rows of the test the value that the expression would have."
-        )
-        raise InvalidJobError(msg)
-    return column_type(schema, text, where=f"{_WHERE}: aggregate")
-
-
-def _where(*path: str) -> str:
-    """Return a place in the step, for messages."""
-    return ": ".join([_WHERE, *path])

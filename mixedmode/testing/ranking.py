@@ -3,23 +3,18 @@
 from collections.abc import Sequence
 from typing import Literal, Unpack
 
-import pyarrow as pa
-
 from mixedmode.config import DeduplicateStep, TopStep
-from mixedmode.config.calls import is_column
 from mixedmode.connectors.calls import Duration
-from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
-from mixedmode.testing.step import Step, check_event_time, column_type, columns_of, key_fields
+from mixedmode.testing.step import Step, argument_type, check_event_time, columns_of, key_fields, places
 
 
 class TopHarness(Harness):
@@ -88,10 +83,10 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
         check_event_time(records, event_time, where=f"{where}: event_time")
     keys = key_fields(records, step.key_by, where=f"{where}: key_by")
     row = {field.name: field for field in records if field.name not in {*step.key_by, WEIGHT_COLUMN}}
-    order = [(by.expression, _order_type(records, by.expression, where)) for by in orders_of(step, event_time)]
+    order = [(by.expression, argument_type(records, by.expression, where=where)) for by in orders_of(step, event_time)]
     changelog = Changelog.RETRACT if WEIGHT_COLUMN in records.names else Changelog.APPEND
     stage = ranked_stage(
-        step, Upstream(Reads(("rows",)), 0, event_time, changelog), RankedColumns(keys, row, order), _places(where)
+        step, Upstream(Reads(("rows",)), 0, event_time, changelog), RankedColumns(keys, row, order), places(where)
     )
     return Step.checked(
         stage.operator,
@@ -102,17 +97,3 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
         identity=stage.identity,
         where=where,
     )
-
-
-def _order_type(schema: pa.Schema, text: str, where: str) -> pa.DataType:
-    if not is_column(text):
-        msg = (
-            f"{where}: `{text}` is an SQL expression, which Spark computes, and the harness runs without Spark. Name a "
-            "column, and give the rows of the test the value that the expression would have."
-        )
-        raise InvalidJobError(msg)
-    return column_type(schema, text, where=where)
-
-
-def _places(where: str) -> Where:
-    return lambda *path: ": ".join([where, *map(str, path)])

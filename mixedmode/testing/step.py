@@ -8,12 +8,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.config.calls import is_column
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import SIDE_COLUMN, WEIGHT_COLUMN, Batch, KeyedOperator
 from mixedmode.operators.running import checked_event_times
+from mixedmode.operators.tables import column_of
 from mixedmode.plan.fingerprint import Fingerprint
+from mixedmode.plan.keyed_operators import Where
 
 #: records: {column: value} each, where a missing column is NULL; or a table with the columns of the schema
 Rows: TypeAlias = "Iterable[Mapping[str, Any]] | pa.Table"
@@ -66,18 +69,18 @@ class Step:
         """
         has_weights, has_sides = (name in self.schema.names for name in (WEIGHT_COLUMN, SIDE_COLUMN))
         return Batch(
-            keys=[_one_array(table, name) for name in self.key_by],
-            arguments=[_one_array(table, name) for name in self.arguments],
+            keys=[column_of(table, name) for name in self.key_by],
+            arguments=[column_of(table, name) for name in self.arguments],
             times_us=self.times_us(table),
-            weights=_one_array(table, WEIGHT_COLUMN).to_numpy().astype(np.int64) if has_weights else None,
-            sides=_one_array(table, SIDE_COLUMN).to_numpy().astype(np.uint8) if has_sides else None,
+            weights=column_of(table, WEIGHT_COLUMN).to_numpy().astype(np.int64) if has_weights else None,
+            sides=column_of(table, SIDE_COLUMN).to_numpy().astype(np.uint8) if has_sides else None,
         )
 
     def times_us(self, table: pa.Table) -> npt.NDArray[np.int64] | None:
         """Return the event times of records (n,), or None if the step has none. Raises InvalidJobError for a NULL."""
         if self.event_time is None:
             return None
-        times = _one_array(table, self.event_time).cast(_INSTANT).cast(pa.int64())
+        times = column_of(table, self.event_time).cast(_INSTANT).cast(pa.int64())
         return checked_event_times(times, column=self.event_time)
 
 
@@ -119,6 +122,11 @@ def _misfit(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, where: str) ->
     return InvalidJobError(f"{where}: the rows do not fit `schema`. schema={_shown(schema)}")
 
 
+def places(where: str) -> Where:
+    """Return a function that names a place in the step, for messages that begin with `where`."""
+    return lambda *path: ": ".join([where, *map(str, path)])
+
+
 def columns_of(names: str | Sequence[str]) -> tuple[str, ...]:
     """Return the names as a tuple: one name, or several."""
     return (names,) if isinstance(names, str) else tuple(names)
@@ -146,6 +154,17 @@ def column_type(schema: pa.Schema, name: str, *, where: str) -> pa.DataType:
     return schema.field(name).type
 
 
+def argument_type(schema: pa.Schema, text: str, *, where: str) -> pa.DataType:
+    """Return the type of a column. Raises InvalidJobError, beginning with `where`, for any other expression."""
+    if not is_column(text):
+        msg = (
+            f"{where}: `{text}` is an SQL expression, which Spark computes, and the harness runs without Spark. Name a "
+            "column, and give the rows of the test the value that the expression would have."
+        )
+        raise InvalidJobError(msg)
+    return column_type(schema, text, where=where)
+
+
 def check_event_time(schema: pa.Schema, name: str, *, where: str) -> None:
     """Raise InvalidJobError, beginning with `where`, unless the column has a type of times."""
     found = column_type(schema, name, where=where)
@@ -170,11 +189,6 @@ def _problem(row: object, schema: pa.Schema) -> str | None:
         except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
             return f"the column `{field.name}` is {field.type}: {error}"
     return None
-
-
-def _one_array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _shown(schema: pa.Schema) -> str:

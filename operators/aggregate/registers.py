@@ -2,7 +2,7 @@
 
 A register folds rows into one partial value per group (`from_rows`), and merges partial values (`merge`). The map
 side, the sorter's combiner, and the merge of stored state with new records all use these two functions. So batch,
-streaming and mixed runs give the same results. Aggregates share equal registers: avg(x) and sum(x) keep one sum.
+streaming and mixed runs have the same results. Aggregates share equal registers: avg(x) and sum(x) keep one sum.
 
 Invariants (tests/operators/test_registers.py):
   I1  merge(from_rows(a), from_rows(b)) == from_rows(a + b), however the rows are split; doubles up to rounding

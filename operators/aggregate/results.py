@@ -229,7 +229,7 @@ class Percentile:
         values = self.register.quantiles(state[self.register], self.fraction)
         if not pa.types.is_decimal(self.result_type):
             return from_ordered(values, self.result_type)
-        if not self.register.is_float:  # rounding a number of 18 digits to a double may give 19 digits
+        if not self.register.is_float:  # rounding a number of 18 digits to a double may make 19 digits
             greatest = 10**self.result_type.precision - 1
             return from_ordered(Values(np.clip(values.data, -greatest, greatest), values.valid), self.result_type)
         below = float(np.nextafter(10.0 ** (self.result_type.precision - self.result_type.scale), 0))
@@ -267,7 +267,7 @@ class ExactPercentile:
             doubles[np.clip(np.searchsorted(ends, borders[:-1] + rank.astype(np.int64), "right") - 1, 0, last)]
             for rank in (below, above)
         )
-        between = low + (position - below) * (high - low)  # as in Spark, infinities may give NaN
+        between = low + (position - below) * (high - low)  # as in Spark, infinities may become NaN
         return pa.array(np.where((below == above) | (low == high), low, between), mask=~seen)
 
 

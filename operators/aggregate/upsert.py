@@ -98,8 +98,8 @@ class UpsertOperator(NoSideOutputs):
         if (added > 1).any():
             names = ", ".join(field.name for field in self.key_schema.fields)
             msg = (
-                "the sql after the last key-by gives several rows for one key, so the output would not be one row per "
-                "key. Give one row per key, or put the key-by after the sql. "
+                "the sql after the last key-by returns several rows for one key, so the output would not be one row "
+                "per key. Give one row per key, or put the key-by after the sql. "
                 f"key_columns={names}, keys_affected={int((added > 1).sum())}, keys={len(added)}"
             )
             raise InvalidJobError(msg)

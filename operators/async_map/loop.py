@@ -1,7 +1,7 @@
 """An event loop in a thread of its own, so that it also runs where the caller's thread has a loop, as in a notebook."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -11,13 +11,10 @@ T = TypeVar("T")
 
 
 class EventLoop:
-    """Runs coroutines, one after the other, in one event loop, until it is closed.
+    """Runs coroutines, one after the other, in one event loop, until it is closed."""
 
-    new_loop: makes the loop; None: as asyncio does.
-    """
-
-    def __init__(self, new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-        self._runner = asyncio.Runner(loop_factory=new_loop)
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="async-map")
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -52,7 +52,7 @@ class ItemCodec:
     def pack(self, items: Any) -> tuple[str, ...]:
         """Return the text of each item. Raise ItemMismatchError for the first item that cannot be kept."""
         if not isinstance(items, list | tuple):
-            msg = f"snapshot must give a list, and it gave a {type(items).__name__}: {items!r:.100}"
+            msg = f"snapshot must return a list, and it returned a {type(items).__name__}: {items!r:.100}"
             raise ItemMismatchError(msg)
         return tuple(self._pack(number, item) for number, item in enumerate(items))
 

@@ -158,7 +158,7 @@ def _mismatch(row: Record, schema: pa.Schema) -> str | None:
     """Return the reason why a row does not fit, or None."""
     missing = [name for name in schema.names if name not in row]
     if missing:
-        return f"the row lacks the field `{missing[0]}`; give None for NULL. row={row!r:.200}"
+        return f"the row lacks the field `{missing[0]}`; set it to None for NULL. row={row!r:.200}"
     unknown = [name for name in row if name not in schema.names]
     if unknown:
         return f"the output has no field `{unknown[0]}`; it has {', '.join(schema.names)}. row={row!r:.200}"
@@ -178,7 +178,9 @@ def _mismatch(row: Record, schema: pa.Schema) -> str | None:
 
 def _several(result: Any) -> Iterable[Any]:
     if isinstance(result, str) or not isinstance(result, Iterable):
-        msg = f"a method must give a row, rows, or nothing, and it gave a {type(result).__name__}: {result!r:.100}"
+        msg = (
+            f"a method must return a row, rows, or nothing, and it returned a {type(result).__name__}: {result!r:.100}"
+        )
         raise RowMismatchError(msg)
     return result
 

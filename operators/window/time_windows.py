@@ -14,7 +14,7 @@ A window is emitted when the watermark reaches its end. A late record within the
 and it is emitted again. With `early_every_ms`, live epochs also emit open windows that have changed, each time the
 clock passes a multiple of this interval.
 
-Windows of processing time are the same: the runner then gives each record the time of its epoch, and the clock is the
+Windows of processing time are the same: each record then has the time of its epoch, and the clock is the
 watermark. Their rows have no event time.
 """
 

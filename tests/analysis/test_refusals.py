@@ -21,7 +21,7 @@ DDL = "k string, v bigint, at timestamp, l array<bigint>"
 _SUGGESTIONS = re.compile(r"\[(`[^]]*`)]")
 STATEFUL = (
     "steps[0].sql: this is computed for one record at a time, as an epoch has only some of the records, so what goes "
-    "over several would give another answer live than in batch. "
+    "over several would have another result live than in batch. "
 )
 KEYED = "Use key-by and aggregate. found=Aggregate"
 DISTINCT = "Use key-by on these columns, with an aggregate such as count(*). found=Distinct"
@@ -50,11 +50,12 @@ UNREPEATABLE = (
     "sample, or sha2(concat_ws('|', a, b), 256) for an id. found="
 )
 CLOCK_AFTER_KEY = (
-    "after a keyed step, sql must give the same row for the same input at any time, because a changed row is retracted "
-    "by computing it again, and this reads the clock. Compute it in a sql step before the first key-by. found="
+    "after a keyed step, sql must return the same row for the same input at any time, because a changed row is "
+    "retracted by computing it again, and this reads the clock. Compute it in a sql step before the first key-by. "
+    "found="
 )
 SEVERAL_ROWS = (
-    "steps[1].sql: the sql after the last key-by may give several rows for one key, and the output has one row per "
+    "steps[1].sql: the sql after the last key-by may return several rows for one key, and the output has one row per "
     "key. Put a key-by after the sql, keep the values in an array, look one value up with a scalar subquery over "
     "VALUES, or name columns that identify a row in the `key` of the output. found="
 )
@@ -209,7 +210,7 @@ def test_a_table_beside_the_input_is_refused_in_every_step(
 def test_a_clock_is_refused_unless_the_step_allows_it(spark: SparkSession, folder: Path) -> None:
     sql = "SELECT k, v FROM t WHERE at > now() - INTERVAL 1 HOUR"
     assert refusal(spark, job(folder).sql(sql)) == (
-        "steps[0].sql: this reads the clock, so a record gives another row in another mode, and when its epoch runs "
+        "steps[0].sql: this reads the clock, so a record becomes another row in another mode, and when its epoch runs "
         "again. Use a time that is in the record. Set `clock: allowed` on the step if the time at which the record is "
         "processed is meant. found=now"
     )
@@ -217,9 +218,9 @@ def test_a_clock_is_refused_unless_the_step_allows_it(spark: SparkSession, folde
     again = job(folder).sql("SELECT * FROM t").sql("SELECT *, current_date() AS day FROM previous", clock="allowed")
     assert is_accepted(spark, again.key_by("k").aggregate(n="count(*)"))
     assert refusal(spark, job(folder).key_by("k").aggregate(n="max(at - now())")) == (
-        "steps[0].aggregate.n: this reads the clock, so a record gives another row in another mode, and when its epoch "
-        "runs again. Use a time that is in the record. Compute it in a sql step with `clock: allowed` if the time at "
-        "which the record is processed is meant. found=now"
+        "steps[0].aggregate.n: this reads the clock, so a record becomes another row in another mode, and when its "
+        "epoch runs again. Use a time that is in the record. Compute it in a sql step with `clock: allowed` if the "
+        "time at which the record is processed is meant. found=now"
     )
 
 
@@ -352,8 +353,8 @@ Build = Callable[[Job], Job]
         (
             lambda j: j.key_by("k").aggregate(n="max(explode(l))"),
             (
-                "steps[0].aggregate.n: an argument is one value of a record, and this gives several or none. Put it in "
-                "a sql step before the key-by, and aggregate the column that it gives there."
+                "steps[0].aggregate.n: an argument is one value of a record, and this returns several or none. Put it "
+                "in a sql step before the key-by, and aggregate the column that it returns there."
             ),
         ),
         (lambda j: j.sql("SELECT k, v FROM t").key_by("k").aggregate(n="first(v)"), f"steps[1].aggregate.n: {NO_TIME}"),

@@ -44,7 +44,7 @@ def test_a_node_that_is_not_known_to_take_one_record_at_a_time_is_refused_by_its
 
 
 def test_the_same_node_over_constants_is_to_be_written_out() -> None:
-    with pytest.raises(InvalidJobError, match=r"write out the rows that it gives as VALUES. found=Aggregate"):
+    with pytest.raises(InvalidJobError, match=r"write out the rows that it returns as VALUES. found=Aggregate"):
         check_stateless(over("Join", T, over("Aggregate", CONSTANTS), name="Inner"), where="place")
 
 
@@ -76,7 +76,7 @@ def test_a_join_with_constants_or_a_dimension_gives_no_row_without_a_record(
 def test_rows_of_a_table_are_not_added_to_those_of_an_input(table: Node) -> None:
     check_stateless(over("Union", T, T), where="place")
     check_stateless(over("Join", T, over("Union", table, table), name="Inner"), where="place")
-    with pytest.raises(InvalidJobError, match=r"give again in each epoch. found=UNION of an input and other rows$"):
+    with pytest.raises(InvalidJobError, match=r"again in each epoch. found=UNION of an input and other rows$"):
         check_stateless(over("Project", over("Union", T, table)), where="place")
 
 
@@ -96,7 +96,7 @@ def test_a_record_may_look_rows_of_a_dimension_up() -> None:
 
 
 def test_an_aggregate_over_a_dimension_is_to_be_a_table() -> None:
-    with pytest.raises(InvalidJobError, match=r"store the rows that it gives as a table.* found=Aggregate$"):
+    with pytest.raises(InvalidJobError, match=r"store the rows that it returns as a table.* found=Aggregate$"):
         check_stateless(over("Join", T, over("Aggregate", TABLE), name="Inner"), where="place")
 
 

@@ -135,7 +135,7 @@ def test_a_step_may_not_be_added_where_it_would_miss_its_first_input() -> None:
         "step 'b' read 'a' and now reads 'c', so its state came from other input"
     )
     assert reason(decided({**STORED, "c": "x"}, can_emit_full_snapshot={"a"})) == (
-        "step 'c' was added behind step 'b', which cannot give again what it has given (windows that have fired, and "
+        "step 'c' was added behind step 'b', which cannot emit again what it has emitted (windows that have fired, and "
         "functions, do not keep their rows)"
     )
     assert reason(decided({"c": "x"}, {"sources": "read x, y"}, stateless={"upsert"})).startswith("the sources were")
@@ -160,7 +160,7 @@ def test_a_branch_may_be_dropped_and_the_other_one_goes_on() -> None:
 
 def test_a_branch_cannot_be_added_beside_one_that_has_had_the_rows() -> None:
     shared = (
-        "step 'c' was added behind step 'a', whose rows others read already, so that it cannot give its whole table to "
+        "step 'c' was added behind step 'a', whose rows others read already, so that it cannot emit its whole table to "
         "the new one alone"
     )
     assert reason(decided(THREE, edges=BRANCHES, edges_before={"b": ["a"]})) == shared

@@ -1,7 +1,7 @@
 """Garbage: only what nothing names and nothing can come to name is deleted."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint import gc, paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import (
-    Collected,
-    classify,
     collect_orphans,
     discard_attempts,
     drop_checkpoint,
+    find_orphans,
     unneeded_files,
 )
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
@@ -47,22 +46,31 @@ def names(listed: ObjectStore) -> list[str]:
     return [path for path, _ in listed.list()]
 
 
-def test_each_kind_of_file_is_told_apart() -> None:
+def deleted(stores: Sequence[ObjectStore], act: Callable[[], None]) -> list[str]:
+    """Act. Return the deleted runs and staged outputs."""
+    before = [names(store) for store in stores]
+    act()
+    gone = [path for store, there in zip(stores, before, strict=True) for path in there if not store.exists(path)]
+    return [path for path in gone if path.startswith((paths.RUNS, paths.STAGING))]
+
+
+def collected(log: CheckpointLog, *sinks: ObjectStore) -> list[str]:
+    return deleted([log.store, *sinks], lambda: collect_orphans(log, sinks=sinks))
+
+
+def test_of_each_kind_of_file_only_orphans_are_found() -> None:
     named, left, later, alien = a_run(1).path, a_run(1, unique="dead").path, a_run(2).path, "runs/step-1/notes.txt"
-    classified = classify([named, left, later, alien], [a_manifest(1, runs=[a_run(1)])], latest=Epoch(1))
-    assert (classified.referenced, classified.orphaned) == ((named,), (left,))
-    assert (classified.pending, classified.unknown) == ((later,), (alien,))
+    manifests = [a_manifest(1, runs=[a_run(1)])]
+    assert find_orphans([named, left, later, alien], manifests, latest=Epoch(1)) == [left]
 
 
 def test_without_a_manifest_nothing_is_garbage() -> None:
-    listing = [a_run(0).path, a_staged(0).staged_path]
-    assert classify(listing, [], latest=None).pending == tuple(listing)
+    assert find_orphans([a_run(0).path, a_staged(0).staged_path], [], latest=None) == []
 
 
 def test_whatever_an_unreadable_manifest_might_name_is_kept() -> None:
-    before, same, after = a_run(1, unique="x").path, a_run(2, unique="x").path, a_run(3, unique="x").path
-    classified = classify([before, same, after], [a_manifest(3)], latest=Epoch(3), unreadable=Epoch(2))
-    assert (classified.unknown, classified.orphaned) == ((before, same), (after,))
+    listing = [a_run(epoch, unique="x").path for epoch in (1, 2, 3)]
+    assert find_orphans(listing, [a_manifest(3)], latest=Epoch(3), unreadable=Epoch(2)) == listing[2:]
 
 
 FILES = st.tuples(st.integers(0, 6), st.integers(0, 1), st.sampled_from("abc"))
@@ -85,13 +93,12 @@ def test_no_file_that_is_or_may_come_to_be_named_is_an_orphan(
     ]
     latest = Epoch(max(epochs)) if epochs else None
     listing = [a_run(*file).path for file in files] + ["runs/x/odd"]
-    classified = classify(listing, manifests, latest=latest)
-    classes = (classified.referenced, classified.orphaned, classified.pending, classified.unknown)
-    assert sorted(itertools.chain(*classes)) == sorted(listing), "each path is in exactly one class"
+    orphans = find_orphans(listing, manifests, latest=latest)
+    assert set(orphans) <= set(listing)
     named = {run.path for manifest in manifests for operator in manifest.operators for run in operator.runs}
-    assert not named.intersection(classified.orphaned)
+    assert not named.intersection(orphans)
     if latest is None or future > latest:  # its manifest can still be written, and may name any file of its epoch
-        assert not {a_run(*file).path for file in files if file[0] == future}.intersection(classified.orphaned)
+        assert not {a_run(*file).path for file in files if file[0] == future}.intersection(orphans)
 
 
 def test_a_collection_deletes_orphans_and_nothing_else(log: CheckpointLog, sink: ObjectStore) -> None:
@@ -102,10 +109,10 @@ def test_a_collection_deletes_orphans_and_nothing_else(log: CheckpointLog, sink:
     staged = [a_staged(0).staged_path, a_staged(1).staged_path, "part-0000000000-0000000009.parquet"]
     for path in [*staged, a_staged(0, unique="dead").staged_path]:
         sink.put(path, b"1234567")
-    assert collect_orphans(log, sinks=[sink]) == Collected(files=2, bytes=12)
+    assert collected(log, sink) == [a_run(0, unique="dead").path, a_staged(0, unique="dead").staged_path]
     assert [path for path in names(log.store) if path.startswith("runs")] == sorted(kept)
     assert names(sink) == sorted(staged)
-    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0), "a second collection finds nothing"
+    assert collected(log, sink) == [], "a second collection finds nothing"
 
 
 def test_a_collection_goes_through_the_folders_of_all_outputs(log: CheckpointLog, tmp_path: Path) -> None:
@@ -115,11 +122,11 @@ def test_a_collection_goes_through_the_folders_of_all_outputs(log: CheckpointLog
     for store in sinks:
         for path in (a_staged(1).staged_path, a_staged(1, unique="dead").staged_path, a_staged(2).staged_path):
             store.put(path, b"1234567")
-    assert collect_orphans(log, sinks=sinks) == Collected(files=3, bytes=21)
+    assert collected(log, *sinks) == [a_staged(1, unique="dead").staged_path] * 3
     for store in sinks:
         # that of alerts is of the attempt that counts, so it could only be there if its manifest named it, too
         assert names(store) == [a_staged(1).staged_path, a_staged(2).staged_path], store.url
-    assert collect_orphans(log, sinks=sinks) == Collected(0, 0), "a second collection finds nothing"
+    assert collected(log, *sinks) == [], "a second collection finds nothing"
 
 
 def test_a_start_takes_back_its_own_files_of_all_outputs(log: CheckpointLog, tmp_path: Path) -> None:
@@ -128,25 +135,25 @@ def test_a_start_takes_back_its_own_files_of_all_outputs(log: CheckpointLog, tmp
     for store in sinks:
         store.put(a_staged(3, unique=mine).staged_path, b"1234567")
         store.put(a_staged(3, unique=other).staged_path, b"1234567")
-    assert discard_attempts(log, sinks=sinks, epoch=Epoch(3), own=Generation(2)) == Collected(files=2, bytes=14)
+    discard_attempts(log, sinks=sinks, epoch=Epoch(3), own=Generation(2))
     assert [names(store) for store in sinks] == [[a_staged(3, unique=other).staged_path]] * 2
 
 
 def test_a_collection_without_a_sink_folder_collects_runs(log: CheckpointLog) -> None:
     commit(log, a_manifest(0))
     log.store.put(a_run(0).path, b"12345")
-    assert collect_orphans(log, sinks=[]) == Collected(1, 5)
+    assert collected(log) == [a_run(0).path]
 
 
 def test_a_collection_in_an_empty_folder_does_nothing(log: CheckpointLog, sink: ObjectStore) -> None:
-    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0)
+    assert collected(log, sink) == []
 
 
 def test_a_damaged_manifest_keeps_its_files(log: CheckpointLog, sink: ObjectStore) -> None:
     commit(log, a_manifest(0, runs=[a_run(0)]))
     log.store.put(a_run(0).path, b"12345")
     log.store.put(paths.manifest_path(Epoch(0)), b"damaged")
-    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0)
+    assert collected(log, sink) == []
     assert log.store.exists(a_run(0).path)
 
 
@@ -169,10 +176,9 @@ def test_a_start_that_was_stopped_right_before_its_commit_loses_no_file(log: Che
 def test_garbage_of_a_failed_backlog_goes_once_the_backlog_is_committed(log: CheckpointLog, sink: ObjectStore) -> None:
     for attempt in "abc":
         log.store.put(a_run(0, unique=attempt).path, b"12345")
-    assert collect_orphans(log, sinks=[sink]) == Collected(0, 0)
+    assert collected(log, sink) == []
     commit(log, a_manifest(0, runs=[a_run(0, unique="c")]))
-    assert collect_orphans(log, sinks=[sink]) == Collected(2, 10)
-    assert log.store.exists(a_run(0, unique="c").path)
+    assert collected(log, sink) == [a_run(0, unique=attempt).path for attempt in "ab"]
 
 
 def test_a_start_takes_back_only_its_own_files_of_one_epoch(log: CheckpointLog, sink: ObjectStore) -> None:
@@ -182,8 +188,7 @@ def test_a_start_takes_back_only_its_own_files_of_one_epoch(log: CheckpointLog, 
     kept = [a_run(3, unique=other).path, a_run(2, unique=mine).path, a_run(3, unique="plain").path]
     for path in kept:
         log.store.put(path, b"12345")
-    collected = discard_attempts(log, sinks=[sink], epoch=Epoch(3), own=Generation(2))
-    assert collected == Collected(files=2, bytes=12)
+    discard_attempts(log, sinks=[sink], epoch=Epoch(3), own=Generation(2))
     assert names(log.store) == sorted(kept)
     assert names(sink) == []
 
@@ -196,7 +201,7 @@ def test_dropping_a_checkpoint_deletes_only_what_no_other_one_names(log: Checkpo
     commit(log, old)
     commit(log, newest)
     assert unneeded_files(old, [newest]) == (merged_away.path,)
-    assert drop_checkpoint(log, old, [newest]) == Collected(1, merged_away.bytes)
+    drop_checkpoint(log, old, [newest])
     assert log.epochs() == (2,)
     assert [path for path in names(log.store) if path.startswith(paths.RUNS)] == [shared.path, merged.path]
 
@@ -206,8 +211,7 @@ def test_a_crash_after_the_manifest_is_dropped_leaves_runs_that_the_next_collect
     for run in (merged_away, merged):
         log.store.put(run.path, b"state")
     commit(log, a_manifest(2, runs=[merged]))  # as if the manifest of epoch 1 had been deleted, and then nothing more
-    assert collect_orphans(log, sinks=[]) == Collected(1, 5)
-    assert log.store.exists(merged.path)
+    assert collected(log) == [merged_away.path]
 
 
 def test_a_file_that_is_several_runs_is_kept_while_one_of_them_is_named_and_deleted_once(log: CheckpointLog) -> None:
@@ -219,15 +223,17 @@ def test_a_file_that_is_several_runs_is_kept_while_one_of_them_is_named_and_dele
         log.store.put(run.path, b"12345")
     for manifest in manifests:
         commit(log, manifest)
-    assert drop_checkpoint(log, manifests[0], manifests[1:]) == Collected(0, 0), "a part of the file counts"
-    assert collect_orphans(log, sinks=[]) == Collected(0, 0)
-    assert drop_checkpoint(log, manifests[1], manifests[2:]) == Collected(2, 10)
+    dropped = deleted([log.store], lambda: drop_checkpoint(log, manifests[0], manifests[1:]))
+    assert dropped == [], "a part of the file counts"
+    assert collected(log) == []
+    dropped = deleted([log.store], lambda: drop_checkpoint(log, manifests[1], manifests[2:]))
+    assert dropped == [left.path, merged.path]
     assert unneeded_files(manifests[0], []) == (left.path, merged.path)
 
 
 def test_a_collection_forgets_earlier_starts(log: CheckpointLog) -> None:
     starts = [log.claim_generation() for _ in range(3)]
-    assert collect_orphans(log, sinks=[]) == Collected(0, 0), "they are records, not files of attempts"
+    assert collected(log) == [], "they are records, not files of attempts"
     assert [path for path in names(log.store) if path.startswith(paths.GENERATIONS)] == [
         paths.generation_path(starts[-1])
     ]
@@ -258,7 +264,7 @@ def test_a_crash_in_a_collection_leaves_the_rest_for_the_next_one(
     with killed_at("collect", 2, monkeypatch), pytest.raises(Killed):
         collect_orphans(log, sinks=[])
     assert [path for path in garbage if log.store.exists(path)] == garbage[1:], "some of it is deleted"
-    assert collect_orphans(log, sinks=[]) == Collected(2, 10)
+    assert collected(log) == garbage[1:]
     assert log.store.exists(a_run(2).path)
 
 
@@ -273,5 +279,4 @@ def test_a_crash_while_a_checkpoint_is_dropped_leaves_its_runs_for_the_next_coll
         drop_checkpoint(log, old, [newest])
     assert log.epochs() == (2,)
     assert log.store.exists(a_run(1).path)
-    assert collect_orphans(log, sinks=[]) == Collected(1, 5)
-    assert log.store.exists(a_run(2, unique="m").path)
+    assert collected(log) == [a_run(1).path]

@@ -96,7 +96,7 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
         "committed",
         "  backlog     nothing before the flip; one manifest at the flip: state runs, offsets, outputs",
         "  live        one manifest every 5s in which there is something new",
-        "  outputs are published after their manifest, under names that a repeat of the epoch gives again",
+        "  outputs are published after their manifest, under names that a repeat of the epoch uses again",
     ]
 
 

@@ -61,7 +61,7 @@ def shared_folder(path: str, owner: str, found: str) -> str:
             },
             [
                 (
-                    "key-by: the window gives a column of this name. Rename yours in a sql step before. "
+                    "key-by: the window adds a column of this name. Rename yours in a sql step before. "
                     "found=WINDOW_START"
                 ),
                 f"aggregate.window_end: a column of the window {TAKEN}",

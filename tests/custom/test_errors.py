@@ -60,8 +60,8 @@ def test_in_the_driver(spark: SparkSession, tmp_path: Path) -> None:
         f"class=broken_schema:Broken, method=schema, at={tmp_path}/broken_schema.py:26 in schema"
     )
     assert str(failure(spark, tmp_path, "no_text", "    def schema(self):\n        return ['n']\n")) == (
-        "sources.numbers: a method of the custom source must give Spark DDL as text, and gave something else. Correct "
-        "it. class=no_text:Broken, method=schema, found=['n']"
+        "sources.numbers: a method of the custom source must return Spark DDL as text, and returned something else. "
+        "Correct it. class=no_text:Broken, method=schema, found=['n']"
     )
 
 

@@ -220,5 +220,5 @@ def test_arguments_that_do_not_fit_are_told_without_secrets(tmp_path: Path, monk
 
 
 def test_an_answer_that_is_no_epoch_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidJobError, match=r"must give an epoch, .* method=published, found='two'"):
+    with pytest.raises(InvalidJobError, match=r"must return an epoch, .* method=published, found='two'"):
         Place(tmp_path, WrongNotes).prepare()

@@ -92,8 +92,8 @@ def test_batches_are_put_in_the_order_and_the_types_of_the_schema(calls: Calls) 
         (
             [{"id": 1}],
             (
-                "a method of the custom source must give batches of pyarrow.RecordBatch, and gave something else. "
-                "Correct it. class=CLASS, method=read, found=[{'id': 1}]"
+                "a method of the custom source must return batches of pyarrow.RecordBatch, and returned something "
+                "else. Correct it. class=CLASS, method=read, found=[{'id': 1}]"
             ),
         ),
     ],
@@ -107,7 +107,7 @@ def test_batches_that_do_not_fit_are_told(calls: Calls, batch: Any, message: str
 
 def test_splits_are_a_list_of_what_can_be_pickled(calls: Calls) -> None:
     Given.splits_given = "ab"
-    with pytest.raises(InvalidJobError, match=r"must give a list of splits, .* method=splits, found='ab'"):
+    with pytest.raises(InvalidJobError, match=r"must return a list of splits, .* method=splits, found='ab'"):
         read(calls)
     Given.splits_given = [lambda: 0]
     with pytest.raises(RetryableError, match="in `splits`"):
@@ -125,7 +125,7 @@ def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
 
 @pytest.mark.parametrize("offset", [{1: 2}, (1, 2), AT, float("nan"), {"a": b"x"}])
 def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
-    with pytest.raises(InvalidJobError, match=r"of the custom source must give what .* class=m:C, method=latest"):
+    with pytest.raises(InvalidJobError, match=r"of the custom source must return what .* class=m:C, method=latest"):
         checked_offset(CustomSourceClass("m", "C"), offset)
 
 

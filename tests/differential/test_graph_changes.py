@@ -153,7 +153,7 @@ def test_a_second_output_of_rows_that_do_not_change_gets_those_that_come(place: 
         (("counts",), ("counts", "totals"), r"output 'totals' was added behind step 'totals', whose rows others read"),
         (("counts",), ("counts", "sums"), r"step 'sums' was added behind step 'totals', whose rows others read"),
         (("counts",), ("counts", "hours"), r"step 'hours' was added, and nothing .*\(put it into a job of its own"),
-        (("hours",), ("hours", "days"), r"step 'days' was added behind step 'hours', which cannot give again"),
+        (("hours",), ("hours", "days"), r"step 'days' was added behind step 'hours', which cannot emit again"),
     ],
 )
 def test_what_would_miss_rows_is_refused(

@@ -140,7 +140,7 @@ def test_a_custom_source_is_asked_with_the_offsets_of_the_epoch(monkeypatch: pyt
     assert [source.is_backlog(lines[i : i + 1], lines[i + 1 : i + 2]) for i in range(3)] == [False, False, True]
     assert not source.is_backlog((), lines[:1]), "there is nothing yet"
     monkeypatch.setattr(Numbers, "is_backlog", lambda *_: 1)
-    with pytest.raises(InvalidJobError, match=r"must give True or False, .*method=is_backlog, found=1$"):
+    with pytest.raises(InvalidJobError, match=r"must return True or False, .*method=is_backlog, found=1$"):
         source.is_backlog((), lines[1:2])
 
 

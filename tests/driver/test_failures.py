@@ -237,5 +237,6 @@ def test_sql_that_may_give_two_rows_for_one_key_ends_before_the_first_checkpoint
     steps = counted(job(tmp_path, Source.json(tmp_path / "in", schema=DDL)))
     doubled = steps.sql("SELECT k, explode(array(n, s)) AS x FROM previous")
     assert failure(spark, tmp_path, doubled).startswith(
-        "steps[1].sql: the sql after the last key-by may give several rows for one key, and the output has one row per "
+        "steps[1].sql: the sql after the last key-by may return several rows for one key, and the output has one row "
+        "per "
     )

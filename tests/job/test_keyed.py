@@ -321,7 +321,7 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
         (
             lambda: events().key_by("window_end").window(tumbling="1h"),
             (
-                "Job.window: columns: the window gives a column of this name. Rename yours in a sql step before. "
+                "Job.window: columns: the window adds a column of this name. Rename yours in a sql step before. "
                 "found=window_end"
             ),
         ),

@@ -146,5 +146,5 @@ def test_a_map_step_is_explained(redistribution: Redistribution, keeps_list: boo
         "committed",
         "  backlog     nothing before the flip; one manifest at the flip: state runs, offsets, outputs",
         "  live        one manifest every 1s in which there is something new",
-        "  outputs are published after their manifest, under names that a repeat of the epoch gives again",
+        "  outputs are published after their manifest, under names that a repeat of the epoch uses again",
     ]

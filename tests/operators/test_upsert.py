@@ -43,7 +43,7 @@ def test_several_rows_for_one_key_are_refused_in_full() -> None:
     with pytest.raises(InvalidJobError) as caught:
         upserts_of([("a", "x", 1), ("a", "y", 1), ("a", "z", 1)])
     assert str(caught.value) == (
-        "the sql after the last key-by gives several rows for one key, so the output would not be one row per "
+        "the sql after the last key-by returns several rows for one key, so the output would not be one row per "
         "key. Give one row per key, or put the key-by after the sql. key_columns=k, n, keys_affected=1, keys=1"
     )
 

@@ -153,7 +153,7 @@ def test_a_windowed_job_is_told_from_its_watermark_to_its_late_records() -> None
         "  backlog     nothing before the flip; one manifest at the flip: state runs, offsets, outputs",
         "  live        one manifest every 1s in which there is something new",
         "  clock       counts as new once a second, because something here goes by it",
-        "  outputs are published after their manifest, under names that a repeat of the epoch gives again",
+        "  outputs are published after their manifest, under names that a repeat of the epoch uses again",
     ]
 
 

@@ -7,8 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.manifest import decode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.connectors.files.epoch_markers import MARKER, EpochMarker
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import read_output_description, steady_files
@@ -90,3 +93,16 @@ def in_order(rows: Any) -> list[Row]:
 def change(k: str | None, v: float | None, n: int = 0) -> Row:
     """A row that sets k to v; None deletes it."""
     return {"k": k, "n": n, "v": v, "_op": "delete" if v is None else "upsert"}
+
+
+def marked_epochs(store: ObjectStore) -> tuple[Epoch, ...]:
+    """Return the epochs that are published completely, in order."""
+    parsed = (paths.parse_epoch_marker_path(path) for path, _ in store.list(paths.EPOCH_MARKERS))
+    return tuple(epoch for epoch in parsed if epoch is not None)
+
+
+def read_marker(store: ObjectStore, epoch: Epoch) -> EpochMarker | None:
+    """Return the marker of an epoch; None if it has none."""
+    path = paths.epoch_marker_path(epoch)
+    data = store.get(path)
+    return None if data is None else decode_as(MARKER, EpochMarker, data, where=path)

@@ -18,7 +18,6 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
 from mixedmode.connectors.files.compact import Compacted, compact_output
 from mixedmode.connectors.files.compaction import plan_merges
-from mixedmode.connectors.files.epoch_markers import read_marker
 from mixedmode.crash_points import CrashPoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.files import FileFormat, FileLayout
@@ -26,7 +25,7 @@ from mixedmode.sinks.publish import parsed_files, superseded
 from mixedmode.sinks.row_files import Compression
 from mixedmode.sinks.table import current_table, output_files, read_output
 from tests.s3 import S3Server, environment
-from tests.sinks.outputs import FIELDS, Output, change, in_order
+from tests.sinks.outputs import FIELDS, Output, change, in_order, read_marker
 from tests.walk.faults import Faults, KillAtPoint, Killed
 
 BY_KEY = FileLayout(partitions=(parse_partition("k"),))

@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.cli.app import app
-from mixedmode.connectors.files.epoch_markers import EpochMarker, marked_epochs, read_marker
+from mixedmode.connectors.files.epoch_markers import EpochMarker
 from mixedmode.job import Job
 from mixedmode.sinks.publish import parsed_files, steady_files
 from tests.faults.in_process import dies_at
 from tests.harness import manifests, output_rows, run, write_json, write_text
+from tests.sinks.outputs import marked_epochs, read_marker
 
 pytestmark = pytest.mark.spark
 

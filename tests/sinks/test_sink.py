@@ -11,13 +11,14 @@ import pytest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
-from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile, marked_epochs, read_marker
+from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks import Sink, SinkTask, staging_folder
 from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.publish import published_files
 from tests import staging
+from tests.sinks.outputs import marked_epochs, read_marker
 
 FIELDS = [pa.field("k", pa.string()), pa.field("n", pa.int64())]
 NO_STATE_HERE = (

@@ -14,7 +14,7 @@ import duckdb
 
 from mixedmode.errors import InternalError
 from mixedmode_bench.data import Data
-from mixedmode_bench.tables import relation_of
+from mixedmode_bench.tables import quoted, relation_of
 from mixedmode_bench.workload import Workload
 
 RELATIVE_MAX = 1e-9  # in any order of addition, sums of these sizes agree to many more digits
@@ -31,7 +31,7 @@ class Answers:
         self._workload = workload
         self._database = duckdb.connect()
         self._run(f"SET memory_limit = '{MEMORY_LIMIT}'")
-        self._run(f"SET temp_directory = {_text(scratch / 'answers')}")
+        self._run(f"SET temp_directory = {quoted(scratch / 'answers')}")
         self._run("SET TimeZone = 'UTC'")
         tables = sorted(path for path in data.tables.iterdir() if path.is_dir())
         for table in tables:
@@ -50,7 +50,7 @@ class Answers:
 
         may_lack: rows may be missing, if the workload allows it of them.
         """
-        self._run(f"CREATE OR REPLACE TABLE found AS {self._as_compared(f'read_parquet({_text(answer)})')}")
+        self._run(f"CREATE OR REPLACE TABLE found AS {self._as_compared(f'read_parquet({quoted(answer)})')}")
         expected, found = self._columns("expected"), self._columns("found")
         if list(expected) != list(found):
             raise self._wrong(contestant, f"its columns are {', '.join(found)}, not {', '.join(expected)}")
@@ -74,7 +74,7 @@ class Answers:
         twice = f"SELECT {key}, count(*) AS times FROM found GROUP BY {key} HAVING count(*) > 1"
         if self._value(f"SELECT count(*) FROM ({twice})"):
             rows = "\n".join(self._shown(f"FROM ({twice}) LIMIT {ROWS_SHOWN}"))
-            raise self._wrong(contestant, f"it gave more than one row for the same key, such as\n{rows}")
+            raise self._wrong(contestant, f"it has more than one row for the same key, such as\n{rows}")
 
     def _by_key(self, floats: frozenset[str]) -> str:
         """The rows that differ: those of the answer, or, if they are too many, of the contestant."""
@@ -164,7 +164,3 @@ def _names(columns: Iterable[str]) -> str:
 
 def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _text(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"

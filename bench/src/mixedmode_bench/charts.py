@@ -29,7 +29,7 @@ from mixedmode_bench.drawing import (
 )
 from mixedmode_bench.results import Document, Measured
 from mixedmode_bench.run_charts import fed, memory, profiled, stages, timeline
-from mixedmode_bench.summary import Line, by_workload, lines
+from mixedmode_bench.summary import Line, by_workload, contestants_in, lines
 from mixedmode_bench.texts import count_text, event_text, rounded, seconds_text, times_text
 
 
@@ -145,7 +145,7 @@ def _growth(sizes: Sequence[Measured]) -> Chart:
     over_keys = sorted((m for m in sizes if m.events == events), key=lambda m: m.keys)
     over_events = sorted((m for m in sizes if m.keys == keys), key=lambda m: m.events)
     ordered = sorted(sizes, key=lambda measured: (measured.events, measured.keys))
-    names = _names(ordered)
+    names = contestants_in(ordered)
     cells = [{line.entry.contestant: event_text(line.per_event_s.mid) for line in lines(m)} for m in ordered]
     rows = tuple(
         (f"{count_text(m.events)} events, {count_text(m.keys)} keys", *(row.get(name, "") for name in names))
@@ -202,7 +202,3 @@ def _looks(names: Iterable[str], palette: Palette) -> list[tuple[str, str]]:
     """Colour and marker of each."""
     others = iter(((palette.second, "s"), (palette.third, "D"), (palette.fourth, "^"), (palette.peer, "v")) * 3)
     return [(palette.ours, "o") if name == "mixed" else next(others) for name in names]
-
-
-def _names(all_measured: Iterable[Measured]) -> list[str]:
-    return list(dict.fromkeys(entry.contestant for measured in all_measured for entry in measured.entries))

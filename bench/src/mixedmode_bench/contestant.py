@@ -38,6 +38,11 @@ class EpochSpan:
     events: int
     is_backlog: bool = False
 
+    @property
+    def seconds(self) -> float:
+        """The duration."""
+        return self.end_s - self.start_s
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -58,7 +63,7 @@ class Contestant(Protocol):
     name: ClassVar[str]  # as on the command line: "mixed", "spark-streaming"
     title: ClassVar[str]  # as in a table: "Spark Structured Streaming, RocksDB with changelog"
     #: by workload, "" for all others: more would take too long, so it runs a part, and events per second are compared
-    events_max: ClassVar[Mapping[str, int]]
+    events_max: ClassVar[Mapping[str, int]] = {}
 
     @abstractmethod
     def missing(self) -> str | None:
@@ -82,7 +87,7 @@ class Contestant(Protocol):
 
     @abstractmethod
     def rest(self) -> None:
-        """After each run, not measured: it gives back what memory it can, as the machine may not hold all of them."""
+        """After each run, not measured: it frees what memory it can, as the machine may not hold all of them."""
 
     @abstractmethod
     def answer(self, task: Task) -> pa.Table:

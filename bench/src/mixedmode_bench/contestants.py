@@ -3,10 +3,10 @@
 A class is imported only when it is asked for, so that nothing has to be installed that is not used.
 """
 
-import difflib
 import importlib
 from collections.abc import Collection, Mapping
 
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode_bench.contestant import Contestant
 from mixedmode_bench.workload import Workload
@@ -61,9 +61,8 @@ def workload_names() -> tuple[str, ...]:
 
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
     """A message for a name that is none of `known`, with the nearest one, should it be a slip."""
-    near = difflib.get_close_matches(name, known, n=1)
-    meant = f"Did you mean {near[0]}? " if near else ""
-    return f"there is no {kind} of this name. {meant}`mixedmode bench --list` names all of them. {kind}={name}"
+    meant = did_you_mean(name, known)
+    return f"there is no {kind} of this name.{meant} `mixedmode bench --list` names all of them. {kind}={name}"
 
 
 def _workloads() -> Mapping[str, Workload]:

@@ -10,7 +10,6 @@ A folder appears under its name when it is whole, by a rename, so what is there 
 """
 
 import fcntl
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from mixedmode.cache import cache_folder
 from mixedmode.errors import RetryableError
 from mixedmode_bench.workload import Size, Workload
 
@@ -39,9 +39,8 @@ class _Note(msgspec.Struct):
 
 
 def default_root() -> Path:
-    """In the user's cache, where data that can be made again belong."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "mixedmode" / "bench"
+    """In the cache folder, where data that can be made again belong."""
+    return cache_folder() / "bench"
 
 
 def data_for(workload: Workload, size: Size, root: Path) -> Data:

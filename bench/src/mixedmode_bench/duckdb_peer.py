@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode_bench.contestant import Outcome, Task
-from mixedmode_bench.tables import relation_of
+from mixedmode_bench.tables import quoted, relation_of
 from mixedmode_bench.workload import Workload
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class DuckDB:
         self._connection.execute(f"SET threads = {cores}")
         self._connection.execute("SET preserve_insertion_order = false")
         self._connection.execute("SET TimeZone = 'UTC'")
-        self._connection.execute(f"SET temp_directory = {_quoted(scratch / 'duckdb')}")
+        self._connection.execute(f"SET temp_directory = {quoted(scratch / 'duckdb')}")
 
     def prepare(self, task: Task) -> None:
         """Nothing: what a name means changes with the workload, so each run says it anew."""
@@ -55,7 +55,7 @@ class DuckDB:
         """From the Parquet files to one Parquet file."""
         show_tables(self._connection, task.data)
         started = perf_counter()
-        self._connection.execute(f"COPY ({task.workload.answer}) TO {_quoted(task.work / FILE)} (FORMAT parquet)")
+        self._connection.execute(f"COPY ({task.workload.answer}) TO {quoted(task.work / FILE)} (FORMAT parquet)")
         return Outcome(perf_counter() - started)
 
     def rest(self) -> None:
@@ -83,9 +83,3 @@ def columns_of_answer(task: Task) -> list[str]:
     with duckdb.connect() as connection:
         show_tables(connection, task.data)
         return [name for name, *_ in connection.execute(f"DESCRIBE {task.workload.answer}").fetchall()]
-
-
-def _quoted(path: Path) -> str:
-    """A path as a literal of SQL."""
-    text = str(path).replace("'", "''")
-    return f"'{text}'"

@@ -97,11 +97,7 @@ def live_parts(spans: tuple[EpochSpan, ...]) -> Mapping[str, float]:
     """Seconds of the first live epoch, which opens the state, and the medians of the large and the small ones after."""
     first, *rest = spans
     sizes = sorted({span.events for span in rest})
-    parts = {"first live epoch": _seconds(first)}
+    parts = {"first live epoch": first.seconds}
     for name, events in zip(("large epoch", "small epoch"), reversed(sizes), strict=False):
-        parts[name] = median(_seconds(span) for span in rest if span.events == events)
+        parts[name] = median(span.seconds for span in rest if span.events == events)
     return parts
-
-
-def _seconds(span: EpochSpan) -> float:
-    return span.end_s - span.start_s

@@ -7,7 +7,7 @@ then, its state is in RocksDB files, and the checkpoint is taken. With a feed it
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -30,9 +30,6 @@ from mixedmode_bench.workload import Mode, Workload, answers_in
 class _Ours(OnSpark):
     """The common part of the modes; `mode` says which one is run."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    events_max: ClassVar[Mapping[str, int]] = {}
     mode: ClassVar[Mode]
 
     @override
@@ -55,7 +52,7 @@ class _Ours(OnSpark):
         parts = {"start": watch.spans[0].start_s} if watch.spans else {}
         if self.mode == "mixed" and watch.spans:
             backlog = watch.spans[0]
-            parts |= {"backlog": backlog.end_s - backlog.start_s, "flip": ready_s - backlog.end_s}
+            parts |= {"backlog": backlog.seconds, "flip": ready_s - backlog.end_s}
         return Outcome(
             ready_s, {**parts, "whole run": whole_s}, with_events(watch.spans, task.size.events), dict(watch.profile)
         )
@@ -89,7 +86,7 @@ class _Ours(OnSpark):
         live = feed.spans(watch.progress, began=watch.began)
         backlog = tuple(span for span in watch.spans if span.end_s <= watch.live_at)
         parts = {"start to flip": watch.live_at, **live_parts(live), "whole run": watch.now()}
-        return Outcome(sum(s.end_s - s.start_s for s in live), parts, (*backlog, *live), dict(watch.profile))
+        return Outcome(sum(s.seconds for s in live), parts, (*backlog, *live), dict(watch.profile))
 
 
 class Mixed(_Ours):

@@ -22,7 +22,16 @@ from mixedmode_bench.summary import (
     part_names,
     rounds_text,
 )
-from mixedmode_bench.texts import bound_text, bytes_text, count_text, goal_text, seconds_text, spread_text
+from mixedmode_bench.texts import (
+    bound_text,
+    bytes_text,
+    count_text,
+    goal_text,
+    machine_text,
+    seconds_text,
+    size_text,
+    spread_text,
+)
 
 FILE = "index.html"
 
@@ -86,11 +95,10 @@ def as_html(document: Document, drawn: Sequence[Chart]) -> str:
 
 
 def _head(document: Document) -> str:
-    machine = document.machine
-    where = f"{machine.processor}, {machine.cores} cores, {bytes_text(machine.memory_bytes)}, {machine.system}"
+    where = escape(machine_text(document.machine))
     return (
         "<header>\n<h1>mixedmode, measured</h1>\n"
-        f'<p class="quiet">{escape(where)}. {escape(document.started)}, {rounds_text(document)}.</p>\n'
+        f'<p class="quiet">{where}. {escape(document.started)}, {rounds_text(document)}.</p>\n'
         f"<pre><code>{escape(document.command)}</code></pre>\n</header>\n"
     )
 
@@ -144,9 +152,8 @@ def _result(measured: Measured) -> str:
         headings[5:5] = [f"x {base}", "least .. most"]
     rows = "".join(_result_row(line, has_base=base is not None) for line in lines(measured))
     beside = "".join(f'<p class="quiet">{escape(note)}.</p>\n' for note in notes(measured))
-    size = f"{count_text(measured.events)} events, {count_text(measured.keys)} keys, {bytes_text(measured.input_bytes)}"
     return (
-        f'<h3>{escape(measured.workload)}</h3>\n<p class="quiet">{escape(measured.title)}. {size}.</p>\n'
+        f'<h3>{escape(measured.workload)}</h3>\n<p class="quiet">{escape(measured.title)}. {size_text(measured)}.</p>\n'
         f"{_table(headings, rows)}{_parts(measured)}{beside}"
     )
 
@@ -186,7 +193,7 @@ def _foot(document: Document) -> str:
     return (
         "<footer>\n<h2>How it was measured</h2>\n"
         "<p>All contestants read the same data, each in a process of its own, bound to the same cores, and took turns "
-        "in an order that rotates. What they gave was compared with what DuckDB computes. A process is started before "
+        "in an order that rotates. Their answers were compared with those of DuckDB. A process is started before "
         "its first round, which is the cold one; medians are of the warm rounds after it. Machines are noisy: compare "
         "within this page, not across pages.</p>\n"
         f'<p class="quiet">{versions}. Every value of every run: <a href="result.json">result.json</a>.</p>\n'

@@ -5,7 +5,7 @@ Only the sizes of `scaling` share their processes, since all that counts there i
 """
 
 import shlex
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from mixedmode.errors import InvalidJobError
@@ -128,7 +128,7 @@ def _scaling(options: Options) -> Group:
     by_events = [Size(events, min(usual.keys, keys_cap)) for events in SCALING_EVENTS]
     points = tuple(
         Point(SCALING, workload, SCALED, size, is_full=False)
-        for size in _distinct((*by_keys, *by_events))
+        for size in dict.fromkeys((*by_keys, *by_events))
         if size.events <= cap and size.keys <= min(size.events, keys_cap)
     )
     if not points:
@@ -138,7 +138,3 @@ def _scaling(options: Options) -> Group:
         )
         raise InvalidJobError(msg)
     return Group(points, SCALING_ROUNDS, frozenset(SCALING_CONTESTANTS))
-
-
-def _distinct(sizes: Iterable[Size]) -> list[Size]:
-    return list(dict.fromkeys(sizes))

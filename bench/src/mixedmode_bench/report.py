@@ -19,6 +19,7 @@ from mixedmode_bench.summary import (
     Line,
     all_goals,
     by_workload,
+    contestants_in,
     lines,
     memory_by_role,
     notes,
@@ -27,7 +28,17 @@ from mixedmode_bench.summary import (
     roles_of,
     rounds_text,
 )
-from mixedmode_bench.texts import bound_text, bytes_text, count_text, event_text, goal_text, seconds_text, spread_text
+from mixedmode_bench.texts import (
+    bound_text,
+    bytes_text,
+    count_text,
+    event_text,
+    goal_text,
+    machine_text,
+    seconds_text,
+    size_text,
+    spread_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +57,9 @@ class _Report:
     document: Document
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        document, machine = self.document, self.document.machine
+        document = self.document
         yield Text(f"$ {document.command}", style="bold")
-        where = f"{machine.processor}, {machine.cores} cores, {bytes_text(machine.memory_bytes)}, {machine.system}"
-        yield Text(f"{where}; {document.started}; {rounds_text(document)}", style="dim")
+        yield Text(f"{machine_text(document.machine)}; {document.started}; {rounds_text(document)}", style="dim")
         for sizes in by_workload(document):
             yield ""
             if len(sizes) > 1:
@@ -66,8 +76,7 @@ def _fits(table: Table, console: Console, options: ConsoleOptions) -> bool:
 
 def _workload(measured: Measured, fits: Callable[[Table], bool]) -> Iterator[RenderableType]:
     yield Text.assemble((measured.workload, "bold"), f"  {measured.title}")
-    size = f"{count_text(measured.events)} events, {count_text(measured.keys)} keys, {bytes_text(measured.input_bytes)}"
-    yield Text(size, style="dim")
+    yield Text(size_text(measured), style="dim")
     found = lines(measured)
     speed, memory = _speed_columns(ours(measured)), _memory_columns(found)
     whole = _table(found, [*speed, *memory])
@@ -80,7 +89,7 @@ def _workload(measured: Measured, fits: Callable[[Table], bool]) -> Iterator[Ren
     with_parts = [line for line in found if line.parts]
     if with_parts:
         yield ""
-        yield _table(with_parts, _part_columns(with_parts))
+        yield _table(with_parts, [_part_column(name) for name in part_names(with_parts)])
     for note in notes(measured):
         yield Text(note, style="dim")
 
@@ -89,7 +98,7 @@ def _at_sizes(sizes: Iterable[Measured]) -> Iterator[RenderableType]:
     """One workload at several sizes: time per event, a row per size and a column per contestant."""
     ordered = sorted(sizes, key=lambda measured: (measured.events, measured.keys))
     yield Text.assemble((ordered[0].workload, "bold"), "  time per event: ", ordered[0].title)
-    names = list(dict.fromkeys(entry.contestant for measured in ordered for entry in measured.entries))
+    names = contestants_in(ordered)
     table = _new_table("events", justify="right")
     for heading in ("keys", *names):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -163,10 +172,6 @@ def _memory_columns(found: Iterable[Line]) -> list[_Column]:
 
 def _role_column(role: str) -> _Column:
     return _Column(role, lambda line: _bytes_or_none(memory_by_role(line).get(role)))
-
-
-def _part_columns(found: Iterable[Line]) -> list[_Column]:
-    return [_part_column(name) for name in part_names(found)]
 
 
 def _part_column(name: str) -> _Column:

@@ -36,8 +36,27 @@ class Entry:
     runs: tuple[Run, ...]
 
 
+class _Targeted:
+    """A value of each warm round. Their median is compared with the target, if there is one."""
+
+    __slots__ = ()
+    by_round: tuple[float, ...]
+    at_least: float | None
+    at_most: float | None
+
+    @property
+    def value(self) -> float:
+        """The median over the rounds."""
+        return median(self.by_round)
+
+    @property
+    def is_met(self) -> bool | None:
+        """None without a target."""
+        return is_met(self.value, self.at_least, self.at_most)
+
+
 @dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(_Targeted):
     """Time per event of `slower` divided by that of `faster`, in each warm round. `at_least`: the target, if any.
 
     Where a target is an upper bound of ours against something faster, ours is `slower` and `at_most` is given.
@@ -51,19 +70,9 @@ class Ratio:
     at_most: float | None = None
     of: str = ""
 
-    @property
-    def value(self) -> float:
-        """The median over the rounds, which is what a target is compared with."""
-        return median(self.by_round)
-
-    @property
-    def is_met(self) -> bool | None:
-        """None without a target."""
-        return _is_met(self.value, self.at_least, self.at_most)
-
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(_Targeted):
     """The figure that one contestant reached in each warm round, where it has a target of its own.
 
     unit: "events/s", "s", or "x", which is a multiple of what `name` says.
@@ -75,16 +84,6 @@ class Figure:
     by_round: tuple[float, ...]
     at_least: float | None = None
     at_most: float | None = None
-
-    @property
-    def value(self) -> float:
-        """The median over the rounds, which is what a target is compared with."""
-        return median(self.by_round)
-
-    @property
-    def is_met(self) -> bool | None:
-        """None without a target."""
-        return _is_met(self.value, self.at_least, self.at_most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,8 @@ class Document:
     format: int = 1
 
 
-def _is_met(value: float, at_least: float | None, at_most: float | None) -> bool | None:
+def is_met(value: float, at_least: float | None, at_most: float | None) -> bool | None:
+    """Return whether a value meets a target. None without a target."""
     if at_least is None and at_most is None:
         return None
     return (at_least is None or value >= at_least) and (at_most is None or value <= at_most)

@@ -53,7 +53,7 @@ def seconds_per_event(run: Run, events: int, part: Part = "") -> float | None:
     """Of a whole run, or the median of its epochs of a kind; None if it has none."""
     if not part:
         return run.outcome.seconds / events
-    return median([_seconds(s) / s.events for s in live_epochs(run.outcome, part)] or [0.0]) or None
+    return median([s.seconds / s.events for s in live_epochs(run.outcome, part)] or [0.0]) or None
 
 
 def ratios(workload: str, entries: Iterable[Entry]) -> tuple[Ratio, ...]:
@@ -106,7 +106,7 @@ def _figure(entries: Mapping[str, Entry], target: FigureTarget) -> Figure | None
         spans = live_epochs(run.outcome, target.of)
         if spans:
             per_second = target.unit == "events/s"
-            values.append(median(s.events / _seconds(s) if per_second else _seconds(s) for s in spans))
+            values.append(median(s.events / s.seconds if per_second else s.seconds for s in spans))
     if not values:
         return None
     return Figure(target.name, target.contestant, target.unit, tuple(values), target.at_least, target.at_most)
@@ -123,7 +123,3 @@ def _multiple(entries: Mapping[str, Entry], earlier: Mapping[str, Measured], tar
     values = tuple(run.outcome.seconds / below for run in warm(entries[target.contestant]))
     name = f"seconds, times those of {target.than}"
     return Figure(name, target.contestant, "x", values, at_most=target.at_most) if values else None
-
-
-def _seconds(span: EpochSpan) -> float:
-    return span.end_s - span.start_s

@@ -1,4 +1,4 @@
-"""A run of the benchmark: starts who takes part, lets them take turns, checks what they give, collects what it took.
+"""A run of the benchmark: starts who takes part, lets them take turns, checks their answers, collects what it took.
 
 Everything that must not outlive the run stands on one stack (processes, folders), so that the end, an
 error and Ctrl-C all leave the machine as it was, but for the data, which are kept, and the result.

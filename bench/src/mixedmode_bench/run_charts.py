@@ -57,7 +57,7 @@ def timeline(measured: Measured) -> Chart:
         (
             f"{entry.contestant}, {'backlog' if span.is_backlog else 'live'} {number}",
             seconds_text(span.start_s),
-            seconds_text(span.end_s - span.start_s),
+            seconds_text(span.seconds),
             count_text(span.events),
             count_text(_rate(span)),
         )
@@ -87,7 +87,7 @@ def _draw_timeline(spans: Sequence[tuple[Entry, Sequence[EpochSpan]]], palette: 
             axes.bar(
                 [span.start_s for span in chosen],
                 [_rate(span) for span in chosen],
-                [span.end_s - span.start_s for span in chosen],
+                [span.seconds for span in chosen],
                 align="edge",
                 color=colour,
                 edgecolor=palette.paper,
@@ -118,14 +118,14 @@ def _said_of_life(entry: Entry) -> str:
         said.append(f"live after {seconds_text(backlog[-1].end_s)};")
     kinds = []
     for part in PARTS:
-        took = [span.end_s - span.start_s for span in live_epochs(outcome, part)]
+        took = [span.seconds for span in live_epochs(outcome, part)]
         if took:
             kinds.append(f"{part} {seconds_text(median(took))}")
     return " ".join([*said, ", ".join(kinds)]).strip() + "."
 
 
 def _rate(span: EpochSpan) -> float:
-    return span.events / max(span.end_s - span.start_s, 1e-9)
+    return span.events / max(span.seconds, 1e-9)
 
 
 # --- where the time goes ---------------------------------------------------------------------------------------------

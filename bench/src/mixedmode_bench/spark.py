@@ -65,7 +65,6 @@ class SparkBatch(SparkContestant):
 
     name: ClassVar[str] = "spark-batch"
     title: ClassVar[str] = "Spark batch"
-    events_max: ClassVar[Mapping[str, int]] = {}
 
     @override
     def takes(self, workload: Workload) -> bool:
@@ -95,9 +94,6 @@ class StreamingQueryContestant(SparkContestant, ABC):
     `seconds` is the time for what is there, or, with a feed, that of the live epochs.
     """
 
-    name: ClassVar[str]
-    title: ClassVar[str]
-    events_max: ClassVar[Mapping[str, int]] = {}
     files_per_epoch: ClassVar[int | None] = None
 
     def __init__(self) -> None:
@@ -124,7 +120,7 @@ class StreamingQueryContestant(SparkContestant, ABC):
             return Outcome(seconds, epochs=with_events(spans, task.size.events))
         live = self._run_live(task, data, began_at)
         parts = {"start to flip": seconds, **live_parts(live), "whole run": time.perf_counter() - began}
-        return Outcome(sum(s.end_s - s.start_s for s in live), parts, (*spans, *live))
+        return Outcome(sum(s.seconds for s in live), parts, (*spans, *live))
 
     @override
     def answer(self, task: Task) -> pa.Table:
@@ -149,7 +145,7 @@ class StreamingQueryContestant(SparkContestant, ABC):
     def _started(
         self, task: Task, data: Path, trigger: Mapping[str, object], publish: Publish
     ) -> Iterator[StreamingQuery]:
-        """The query under way. Each micro-batch writes what it gives as Parquet, then calls `publish`."""
+        """The query under way. Each micro-batch writes its rows as Parquet, then calls `publish`."""
 
         def write(changed: DataFrame, epoch: int) -> None:
             changed.write.mode("overwrite").parquet(str(answers_in(task.work) / f"{_EPOCH}{epoch}"))

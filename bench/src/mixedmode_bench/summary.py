@@ -96,6 +96,11 @@ def by_workload(document: Document) -> list[tuple[Measured, ...]]:
     return [tuple(of_one) for of_one in found.values()]
 
 
+def contestants_in(all_measured: Iterable[Measured]) -> list[str]:
+    """The names of all that took part, each once."""
+    return list(dict.fromkeys(entry.contestant for measured in all_measured for entry in measured.entries))
+
+
 def ours(measured: Measured) -> str | None:
     """The contestant that the others are compared with."""
     return next((name for name in OURS if any(e.contestant == name and e.runs for e in measured.entries)), None)

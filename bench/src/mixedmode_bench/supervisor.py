@@ -81,7 +81,7 @@ class Worker:
         return outcome
 
     def answer(self, note: TaskNote, file: Path) -> None:
-        """Write what the last run gave, as Parquet."""
+        """Write the answer of the last run, as Parquet."""
         self._do(Command("answer", note, file=str(file)))
 
     def close(self) -> None:

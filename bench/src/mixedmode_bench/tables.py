@@ -38,9 +38,15 @@ def frame_of(reader: "DataFrameReader | DataStreamReader", table: Path, schema: 
     return lines.schema(schema).load(str(table))
 
 
+def quoted(path: Path) -> str:
+    """A path as a literal of SQL."""
+    text = str(path).replace("'", "''")
+    return f"'{text}'"
+
+
 def relation_of(table: Path, more: tuple[Path, ...] = ()) -> str:
     """A table as DuckDB reads it, with files that are elsewhere."""
-    listed = ", ".join("'" + str(file).replace("'", "''") + "'" for file in (*files_in(table), *more))
+    listed = ", ".join(quoted(file) for file in (*files_in(table), *more))
     if table.name not in LINES:
         return f"read_parquet([{listed}])"
     columns = ", ".join("{}: '{}'".format(*column.split()) for column in LINES[table.name].split(", "))

@@ -3,6 +3,7 @@
 Three digits are all that a noisy machine can tell, and a unit that fits keeps them readable.
 """
 
+from mixedmode_bench.results import Machine, Measured
 from mixedmode_bench.summary import Goal, Spread
 
 _MEASURES = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -37,6 +38,16 @@ def bytes_text(size: float) -> str:
     if size < 2**20:
         return f"{size / 2**10:,.0f} KiB"
     return f"{_three(size / 2**30)} GiB" if size >= 2**30 else f"{size / 2**20:,.0f} MiB"
+
+
+def machine_text(machine: Machine) -> str:
+    """Where it was measured."""
+    return f"{machine.processor}, {machine.cores} cores, {bytes_text(machine.memory_bytes)}, {machine.system}"
+
+
+def size_text(measured: Measured) -> str:
+    """How much data a workload had."""
+    return f"{count_text(measured.events)} events, {count_text(measured.keys)} keys, {bytes_text(measured.input_bytes)}"
 
 
 def rounded(text: str) -> str:

@@ -1,7 +1,7 @@
 """Count and sum by key as a processor of Spark's transformWithState, in a module of its own: Spark's tasks import it.
 
 For rows, not for data frames: transformWithStateInPandas takes about three times as long with few rows per key. Spark
-calls it once per key and micro-batch, with all rows of the key; it gives one row then, which is its cheapest form.
+calls it once per key and micro-batch, with all rows of the key; it emits one row then, which is its cheapest form.
 """
 
 from collections.abc import Iterator

@@ -48,12 +48,13 @@ class Workload:
               `answers_in(work)`.
     key:      the columns that tell the rows of the answer apart; () if it may hold a row twice.
     answer:   DuckDB's SQL over the tables, which are views. Its columns are named and ordered as those of the job.
+              Where Spark understands the text, too, it is also Spark's query: see `in_spark`.
     may_lack: a predicate over rows of the answer, and the tables: rows that a run over an input without an end may not
               have given yet, such as windows beyond the watermark.
     feed:     (folder, size) -> files of the first table, in the order in which they are let in when the job is live,
               one per epoch. Their rows belong to the answer.
-    data:     a name for what `write` gives, if other workloads of this name have the same data; else None.
-    version:  of what `write` and `feed` give; another one makes data that are kept from earlier runs worthless.
+    data:     a name for what `write` writes, if other workloads of this name have the same data; else None.
+    version:  of what `write` and `feed` write; another one makes data that are kept from earlier runs worthless.
     """
 
     name: str
@@ -70,6 +71,17 @@ class Workload:
     feed: Callable[[Path, Size], list[Path]] | None = None
     data: str | None = None
     version: int = 1
+
+
+def in_spark(sql: str) -> Callable[[Frames], DataFrame]:
+    """Return SQL as a query of Spark over tables, which become views, or over streams."""
+
+    def query(frames: Frames) -> DataFrame:
+        for name, frame in frames.items():
+            frame.createOrReplaceTempView(name)
+        return next(iter(frames.values())).sparkSession.sql(sql)
+
+    return query
 
 
 def answers_in(work: Path) -> Path:

@@ -100,7 +100,7 @@ class CustomSinkWriter(StagedSink):
         published = call_user_method(self._named, self._own, self._own.published)
         if published is not None and (isinstance(published, bool) or not isinstance(published, int)):
             msg = (
-                "`published` of the custom sink must give an epoch, a whole number, or None. Correct it. "
+                "`published` of the custom sink must return an epoch, a whole number, or None. Correct it. "
                 f"class={self._named.label}, method=published, found={published!r:.300}"
             )
             raise InvalidJobError(msg)

@@ -170,6 +170,6 @@ def checked_offset(named: CustomSourceClass, offset: Any) -> Offset | None:
 def not_what(named: CustomSourceClass, method: str, wanted: str, found: Any) -> str:
     """Return the message for a method that returns another value than it must."""
     return (
-        f"a method of the custom source must give {wanted}, and gave something else. Correct it. "
+        f"a method of the custom source must return {wanted}, and returned something else. Correct it. "
         f"class={named.label}, method={method}, found={found!r:.300}"
     )

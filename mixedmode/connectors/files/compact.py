@@ -40,6 +40,7 @@ from mixedmode.connectors.files.merge_files import ChangedMeanwhileError, FileMe
 from mixedmode.crash_points import reach
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
+from mixedmode.operators.tables import column_of
 from mixedmode.sinks.files import SinkTask
 from mixedmode.sinks.publish import OutputDescription, parsed_files, read_output_description, superseded
 from mixedmode.sinks.read_files import FileGoneError, read_rows
@@ -194,7 +195,7 @@ def _kept_rows(
         everything = pa.concat_tables(keys).combine_chunks()
         is_newest = np.zeros(everything.num_rows, np.bool_)
         if everything.num_rows:
-            groups = group_codes([_array(everything, name) for name in description.key_columns])
+            groups = group_codes([column_of(everything, name) for name in description.key_columns])
             newest = np.full(len(groups.first_row), -1, np.int64)
             np.maximum.at(newest, groups.codes, np.arange(everything.num_rows))
             is_newest[newest] = True
@@ -221,11 +222,6 @@ def _rows_outside(
             if path in inputs
         }
     return {}
-
-
-def _array(table: pa.Table, name: str) -> pa.Array:
-    column = table.column(name)
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _paths(files: Mapping[OutputFile, tuple[str, int]], wanted: tuple[OutputFile, ...]) -> tuple[str, ...]:

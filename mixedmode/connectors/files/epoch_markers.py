@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import DocumentKind
-from mixedmode.checkpoint.manifest import decode_as, encode_as
+from mixedmode.checkpoint.manifest import encode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 
-_MARKER = DocumentKind("mixedmode-epoch", 1, "the marker of a published epoch")
+MARKER = DocumentKind("mixedmode-epoch", 1, "the marker of a published epoch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,8 @@ def unmark(store: ObjectStore, *, after: Epoch) -> None:
     """Delete the markers of later epochs, newest first.
     Call it before their files are deleted, so that no marker is wrong.
     """
-    later = [path for epoch, path in _markers(store) if epoch > after]
+    parsed = ((paths.parse_epoch_marker_path(path), path) for path, _ in store.list(paths.EPOCH_MARKERS))
+    later = [path for epoch, path in parsed if epoch is not None and epoch > after]
     store.delete(later[::-1])
 
 
@@ -59,24 +60,7 @@ def unmark_other(store: ObjectStore, epoch: Epoch, published: Sequence[StagedFil
         store.delete([path])
 
 
-def marked_epochs(store: ObjectStore) -> tuple[Epoch, ...]:
-    """Return the epochs that are published completely, in order."""
-    return tuple(epoch for epoch, _ in _markers(store))
-
-
-def read_marker(store: ObjectStore, epoch: Epoch) -> EpochMarker | None:
-    """Return the marker of an epoch; None if it has none. Raises CorruptStateError if the marker is damaged."""
-    path = paths.epoch_marker_path(epoch)
-    data = store.get(path)
-    return None if data is None else decode_as(_MARKER, EpochMarker, data, where=f"{store.url}/{path}")
-
-
 def _encoded(epoch: Epoch, published: Sequence[StagedFile]) -> bytes:
     files = (MarkedFile(file.final_path, file.bytes, file.rows, file.checksum) for file in published)
     in_order = tuple(sorted(files, key=lambda file: file.path))
-    return encode_as(_MARKER, EpochMarker(epoch, sum(file.rows for file in published), in_order))
-
-
-def _markers(store: ObjectStore) -> list[tuple[Epoch, str]]:
-    parsed = ((paths.parse_epoch_marker_path(path), path) for path, _ in store.list(paths.EPOCH_MARKERS))
-    return [(epoch, path) for epoch, path in parsed if epoch is not None]
+    return encode_as(MARKER, EpochMarker(epoch, sum(file.rows for file in published), in_order))

@@ -1,4 +1,4 @@
-"""The settings of Spark that change what its Parquet reader gives. Tasks read as it does with their usual values."""
+"""The settings of Spark that change what its Parquet reader returns. Tasks read as it does with their usual values."""
 
 import re
 from collections.abc import Mapping

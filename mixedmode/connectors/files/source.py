@@ -236,7 +236,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         return files.options(**{**self._streaming(admission), **listing_options(self._source)}).load(self._path)
 
     def plan_stream(self, admission: Admission) -> DataFrame:
-        """Return a stream without rows: Spark's log of its files, which is the same as with `stream`, is all it gives.
+        """Return a stream without rows: Spark's log of its files is the same as with `stream`.
 
         Spark finds no row to plan for in it, so a micro-batch costs Spark no plan over its files.
         """

@@ -32,19 +32,19 @@ class SeamSpec(Section):
 
     timestamp: Instant | None = Field(
         default=None,
-        description="the history gives the records before this point in time, the live side those at or after it",
+        description="the history has the records before this point in time, the live side those at or after it",
     )
     column: Text | None = Field(
         default=None, description="the column that the timestamp is compared with; not given: event-time"
     )
     nulls: Literal["fail", "history", "live"] = Field(
         default="fail",
-        description="the side that gives records without a value in that column, the other passes over its own; "
+        description="the side that has the records without a value in that column, the other passes over its own; "
         "fail: there must be none",
     )
     offsets: Offsets | None = Field(
         default=None,
-        description="by topic and partition, the first offset that the live side gives; the history holds exactly "
+        description="by topic and partition, the first offset of the live side; the history holds exactly "
         "what is before them",
     )
 

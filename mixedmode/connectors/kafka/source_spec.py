@@ -105,7 +105,7 @@ class KafkaValueSpec(Section):
     """The conversion of a record's value to columns."""
 
     format: Literal["json", "csv", "avro", "text", "binary"] = Field(
-        description="json, csv, avro; or text or binary, which give one column named value"
+        description="json, csv, avro; or text or binary, which have one column named value"
     )
     schema_ddl: Lines | None = Field(
         default=None,

@@ -12,6 +12,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import StagedFile
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import group_codes
+from mixedmode.operators.tables import column_of
 from mixedmode.sinks.tables.database import OP_COLUMN, Shape
 
 __all__ = ["batches_of"]
@@ -56,16 +57,12 @@ def _table(batches: Sequence[pa.RecordBatch], names: Sequence[str]) -> pa.Table:
 def _last_of_each_key(rows: pa.Table, key_columns: Sequence[str]) -> pa.Table:
     if not key_columns:
         return rows
-    groups = group_codes([_array(rows.column(name)) for name in key_columns])
+    groups = group_codes([column_of(rows, name) for name in key_columns])
     if len(groups.first_row) == rows.num_rows:
         return rows
     last = np.empty(len(groups.first_row), np.int64)
     last[groups.codes] = np.arange(rows.num_rows)  # the last assignment wins
     return rows.take(pa.array(np.sort(last))).combine_chunks()
-
-
-def _array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 _LOST = (

@@ -150,7 +150,7 @@ def test_events_out_of_order_are_the_same_events_within_their_group(group: int) 
     numbers = numbers_of(mixed.bid)
     assert (np.diff(numbers) < 0).any()
     behind = np.maximum.accumulate(column(mixed.bid, "dateTime")) - column(mixed.bid, "dateTime")
-    assert 0 < behind.max() < made_with.disorder_us
+    assert 0 < behind.max() < group * made_with.event_us
     assert (np.diff(numbers // group) >= 0).all()
 
 

@@ -102,7 +102,9 @@ def test_an_item_of_another_type_than_declared_is_refused(item_type: Any, item: 
 
 @pytest.mark.parametrize("result", [None, "abc", {"a": 1}, 5])
 def test_a_snapshot_that_is_no_list_is_refused(result: Any) -> None:
-    with pytest.raises(ItemMismatchError, match=f"snapshot must give a list, and it gave a {type(result).__name__}"):
+    with pytest.raises(
+        ItemMismatchError, match=f"snapshot must return a list, and it returned a {type(result).__name__}"
+    ):
         ItemCodec(Any).pack(result)
 
 

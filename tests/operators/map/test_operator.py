@@ -115,7 +115,7 @@ def test_a_row_that_does_not_fit_names_the_field_and_the_record_that_it_comes_fr
     [
         (lambda rows: rows.rename_columns(["w"]), "the table has the columns w; the output has v"),
         (lambda rows: pa.table({"v": ["x"] * rows.num_rows}), "the field `v` is declared int64, and string does not"),
-        (lambda rows: 5, "a method must give a row, rows, or nothing, and it gave a int: 5"),
+        (lambda rows: 5, "a method must return a row, rows, or nothing, and it returned a int: 5"),
         (lambda rows: [{"w": 1}], "the row lacks the field `v`"),
     ],
 )

@@ -142,8 +142,8 @@ MISMATCHES = [
     (pa.table({"k": ["a"], "total": pa.array([2**63], pa.uint64())}), "uint64 does not fit"),
     (pd.DataFrame({"k": ["a", 5], "total": [1, 2]}), "the frame cannot be made a table"),
     ([{"k": "a", "total": "x"}], "the field `total` is declared int64, and the value does not fit"),
-    (5, "a method must give a row, rows, or nothing, and it gave a int: 5"),
-    ("text", "a method must give a row, rows, or nothing, and it gave a str: 'text'"),
+    (5, "a method must return a row, rows, or nothing, and it returned a int: 5"),
+    ("text", "a method must return a row, rows, or nothing, and it returned a str: 'text'"),
 ]
 
 

@@ -164,13 +164,13 @@ MISMATCHES = [
     ({"k": 5, "n": 1}, "the field `k` is declared string, and the value does not fit"),
     ({"k": "a", "n": 2**63}, "the field `n` is declared int64, and the value does not fit"),
     ({"k": "\ud800", "n": 1}, "the field `k` is declared string, and the value does not fit"),
-    ({"k": "a"}, "the row lacks the field `n`; give None for NULL. row="),
+    ({"k": "a"}, "the row lacks the field `n`; set it to None for NULL. row="),
     ({"k": "a", "n": 1, "m": 2}, "the output has no field `m`; it has k, n. row="),
     ({"k": "a", "m": 2}, "the row lacks the field `n`"),
-    (5, "a method must give a row, rows, or nothing, and it gave a int: 5"),
+    (5, "a method must return a row, rows, or nothing, and it returned a int: 5"),
     ([5], "a row must be a mapping of field to value: 'int' object is not iterable"),
     (["ab"], "a row must be a mapping of field to value: dictionary update sequence"),
-    ("ab", "a method must give a row, rows, or nothing, and it gave a str: 'ab'"),
+    ("ab", "a method must return a row, rows, or nothing, and it returned a str: 'ab'"),
 ]
 
 

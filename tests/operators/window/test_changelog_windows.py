@@ -159,5 +159,5 @@ def test_a_session_is_divided_when_the_row_that_held_it_together_is_retracted() 
 
 
 def test_a_global_window_cannot_read_rows_that_are_retracted() -> None:
-    with pytest.raises(InvalidJobError, match="a global window that is full cannot give a row back"):
+    with pytest.raises(InvalidJobError, match="a global window that is full cannot retract a row"):
         harness_of(window={"count": 2})

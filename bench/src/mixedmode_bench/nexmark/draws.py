@@ -23,7 +23,7 @@ _LOW_32 = np.uint64(0xFFFF_FFFF)
 
 
 def draw(numbers: Int64s, purpose: int, seed: int) -> UInt64s:
-    """64 random bits for each event: (n,) -> (n,). Another purpose, or another seed below 64, gives other bits."""
+    """64 random bits for each event: (n,) -> (n,). Another purpose, or another seed below 64, has other bits."""
     assert 0 <= purpose < PURPOSES, purpose
     assert 0 <= seed < 64, seed
     bits = numbers.astype(np.uint64)

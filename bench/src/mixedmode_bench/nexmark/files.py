@@ -3,11 +3,9 @@
 Beside them is the side input of query 13, one file with a text for each of its keys.
 
 A file is a slice of the stream, so the files of a table do not overlap in time, nor in new ids.
-Nobody sees a part of them: they are written beside the folder, which then takes its name.
 """
 
 import os
-import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,15 +23,12 @@ _REPEATED = ("name", "city", "state", "seller", "category", "auction", "bidder",
 
 
 def write_events(folder: Path, events: int, settings: Settings, *, files: int = FILES) -> None:
-    """The first `events` events, in `folder`, which must not be there or be empty. It appears whole, or not at all."""
-    draft = folder.with_name(f".{folder.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)  # of a run that was killed
+    """The first `events` events, in `folder`."""
     for name in TABLES:
-        (draft / name).mkdir(parents=True)
-    _write_side_input(draft / SIDE_INPUT)
+        (folder / name).mkdir(parents=True)
+    _write_side_input(folder / SIDE_INPUT)
     for number in range(files):
-        _write_files(draft, number, range(events * number // files, events * (number + 1) // files), settings)
-    draft.replace(folder)
+        _write_files(folder, number, range(events * number // files, events * (number + 1) // files), settings)
 
 
 def _write_side_input(folder: Path) -> None:

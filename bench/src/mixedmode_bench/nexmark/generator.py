@@ -66,7 +66,7 @@ class Settings:
 
     events_per_second: in event time. A thousand makes an auction last for some seconds and a bidder stay for a minute,
     so that windows and sessions of ten seconds are many. out_of_order_events: so many events in a row come in another
-    order than their times; 1 is in order.
+    order than their times; 1 is in order. So no event is as much older than one before it as so many events take.
     """
 
     seed: int = 1
@@ -83,11 +83,6 @@ class Settings:
     def event_us(self) -> int:
         """Event time between two events."""
         return 1_000_000 // self.events_per_second
-
-    @property
-    def disorder_us(self) -> int:
-        """No event is this much older than one that came before it."""
-        return self.out_of_order_events * self.event_us
 
 
 @dataclass(frozen=True, slots=True)

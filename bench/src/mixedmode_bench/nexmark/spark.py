@@ -1,6 +1,7 @@
 """The queries as a user of Spark would write them: in batch, and as streaming queries where Spark can do them.
 
-Columns, their order and what happens to ties are those of the job files. A streaming query gives a window when the
+Spark runs the other queries by the SQL of their answers: APPENDING as streaming queries, too.
+Columns, their order and what happens to ties are those of the job files. A streaming query emits a window when the
 watermark has passed it, in append mode; what has no window replaces its row, in update mode.
 """
 
@@ -14,22 +15,6 @@ from mixedmode_bench.workload import Frames, SparkStreaming
 
 DISORDER = "4 seconds"
 Query = Callable[[Frames], DataFrame]
-
-
-def pass_through(frames: Frames) -> DataFrame:
-    """Query 0."""
-    return frames["bid"].select("auction", "bidder", "price", "dateTime", "extra")
-
-
-def in_euros(frames: Frames) -> DataFrame:
-    """Query 1."""
-    euros = "CAST(0.908 * price AS DECIMAL(23, 3)) AS price"
-    return frames["bid"].selectExpr("auction", "bidder", euros, "dateTime", "extra")
-
-
-def selected(frames: Frames) -> DataFrame:
-    """Query 2."""
-    return frames["bid"].where("auction % 123 = 0").select("auction", "price")
 
 
 def hot_items(frames: Frames) -> DataFrame:
@@ -47,12 +32,6 @@ def highest_bids_of_windows(frames: Frames) -> DataFrame:
     within = "b.dateTime BETWEEN h.window.end - INTERVAL 10 SECONDS AND h.window.end"
     both = frames["bid"].alias("b").join(highest, F.expr(f"b.price = h.price AND {within}"))
     return both.select("b.auction", "b.bidder", "b.price", "b.dateTime", "b.extra")
-
-
-def with_side_input(frames: Frames) -> DataFrame:
-    """Query 13."""
-    joined = frames["bid"].join(F.broadcast(frames["side_input"]), F.expr("auction % 10000 = key"))
-    return joined.select("auction", "bidder", "price", "dateTime", "value")
 
 
 def sessions(frames: Frames) -> DataFrame:
@@ -81,15 +60,8 @@ def last_bids(frames: Frames) -> DataFrame:
     return last.select("auction", "bidder", "bid.*")
 
 
-def highest_bids(frames: Frames) -> DataFrame:
-    """Query 19. In batch only: a streaming query of Spark has no ranks."""
-    order = Window.partitionBy("auction").orderBy(F.desc("price"), "bidder", "channel", "url", "dateTime", "extra")
-    ranked = frames["bid"].withColumn("rank", F.row_number().over(order)).where("rank <= 10")
-    return ranked.select("auction", "rank", "bidder", "price", "channel", "url", "dateTime", "extra")
-
-
 def appending(query: Query) -> SparkStreaming:
-    """The query over a stream of bids with a watermark; each row is given once."""
+    """The query over a stream of bids with a watermark; each row is emitted once."""
     return SparkStreaming(lambda frames: query({"bid": frames["bid"].withWatermark("dateTime", DISORDER)}), "append")
 
 
@@ -110,27 +82,6 @@ def _per_rank(function: str, name: str) -> list[Column]:
     ranks = enumerate(("price < 10000", "price >= 10000 AND price < 1000000", "price >= 1000000"), 1)
     filtered = [f"{function} FILTER (WHERE {condition}) AS rank{rank}_{name}" for rank, condition in ranks]
     return [F.expr(column) for column in (f"{function} AS total_{name}", *filtered)]
-
-
-def local_sellers(frames: Frames) -> DataFrame:
-    """Query 3."""
-    items = frames["auction"].where("category = 10").alias("a")
-    sellers = frames["person"].where("state IN ('OR', 'ID', 'CA')").alias("p")
-    return items.join(sellers, F.expr("a.seller = p.id")).selectExpr("p.name", "p.city", "p.state", "a.id")
-
-
-def average_prices(frames: Frames) -> DataFrame:
-    """Query 4."""
-    final = _offers(frames).groupBy("a.id", "a.category").agg(F.max("b.price").alias("final"))
-    return final.groupBy("category").agg(F.avg("final").alias("average"))
-
-
-def selling_prices(frames: Frames) -> DataFrame:
-    """Query 6. In batch only: a streaming query of Spark has no ranks."""
-    final = _offers(frames).groupBy("a.id", "a.seller", "a.expires").agg(F.max("b.price").alias("final"))
-    order = Window.partitionBy("seller").orderBy(F.desc("expires"), F.desc("id"))
-    last = final.withColumn("rank", F.row_number().over(order)).where("rank <= 10")
-    return last.groupBy("seller").agg(F.avg("final").alias("average"))
 
 
 def new_sellers(frames: Frames) -> DataFrame:
@@ -158,40 +109,10 @@ def channel_statistics(frames: Frames) -> DataFrame:
     return bids.groupBy("channel", "day").agg(*counts)
 
 
-def bids_with_auctions(frames: Frames) -> DataFrame:
-    """Query 20."""
-    both = (
-        frames["bid"].alias("b").join(frames["auction"].where("category = 10").alias("a"), F.expr("b.auction = a.id"))
-    )
-    item = ("itemName", "description", "initialBid", "reserve", "dateTime AS opened", "expires", "seller", "category")
-    return both.selectExpr("b.*", *(f"a.{column}" for column in (*item, "extra AS item_extra")))
-
-
-def channel_numbers(frames: Frames) -> DataFrame:
-    """Query 21."""
-    found = "regexp_extract(url, '(&|^)channel_id=([^&]*)', 2)"
-    names = ("apple", "google", "facebook", "baidu")
-    cases = " ".join(f"WHEN '{name}' THEN '{number}'" for number, name in enumerate(names))
-    number = f"CASE lower(channel) {cases} ELSE {found} END AS channel_id"
-    known = frames["bid"].where(f"lower(channel) IN {names} OR {found} <> ''")
-    return known.selectExpr("auction", "bidder", "price", "channel", number)
-
-
-def folders(frames: Frames) -> DataFrame:
-    """Query 22."""
-    parts = [f"split_part(url, '/', {number + 3}) AS dir{number}" for number in (1, 2, 3)]
-    return frames["bid"].selectExpr("auction", "bidder", "price", "channel", *parts)
-
-
 def logged(frames: Frames) -> DataFrame:
     """Query 10, without its folders: a contestant's table is written as one."""
     parts = ("date_format(dateTime, 'yyyy-MM-dd') AS dt", "date_format(dateTime, 'HH:mm') AS hm")
     return frames["bid"].selectExpr("auction", "bidder", "price", "dateTime", "extra", *parts)
-
-
-def bids_by_clock(frames: Frames) -> DataFrame:
-    """Query 12: a batch has one processing time."""
-    return frames["bid"].groupBy("bidder").agg(F.count("*").alias("bid_count"))
 
 
 def calculated(frames: Frames) -> DataFrame:
@@ -210,17 +131,6 @@ def calculated(frames: Frames) -> DataFrame:
     )
 
 
-def bids_of_sellers(frames: Frames) -> DataFrame:
-    """Query 23."""
-    bids = frames["bid"].alias("b").join(frames["person"].alias("p"), F.expr("b.bidder = p.id"))
-    bid = ("b.bidder", "b.price", "b.channel", "b.url", "b.extra AS bid_extra")
-    person = ("p.id AS person_id", "p.name", "p.emailAddress", "p.creditCard", "p.city", "p.state")
-    item = ("a.itemName", "a.description", "a.initialBid", "a.reserve", "a.dateTime AS auction_dateTime", "a.expires")
-    return bids.join(frames["auction"].alias("a"), F.expr("a.seller = b.bidder")).selectExpr(
-        *bid, *person, "p.extra AS person_extra", *item, "a.seller", "a.category", "a.extra AS auction_extra"
-    )
-
-
 def _offers(frames: Frames) -> DataFrame:
     """Bids with their auctions, while these are open."""
     open_then = F.expr("a.id = b.auction AND b.dateTime BETWEEN a.dateTime AND a.expires")
@@ -229,40 +139,23 @@ def _offers(frames: Frames) -> DataFrame:
 
 #: by the name of the job file
 BATCH: Mapping[str, Query] = {
-    "q0": pass_through,
-    "q1": in_euros,
-    "q2": selected,
-    "q3": local_sellers,
-    "q4": average_prices,
     "q5": hot_items,
-    "q6": selling_prices,
     "q7": highest_bids_of_windows,
     "q8": new_sellers,
     "q9": winning_bids,
     "q10": logged,
     "q11": sessions,
-    "q12": bids_by_clock,
-    "q13": with_side_input,
     "q14": calculated,
     "q15": bidding_statistics,
     "q16": channel_statistics,
     "q17": auction_statistics,
     "q18": last_bids,
-    "q19": highest_bids,
-    "q20": bids_with_auctions,
-    "q21": channel_numbers,
-    "q22": folders,
-    "q23": bids_of_sellers,
 }
 STREAMING: Mapping[str, SparkStreaming] = {
-    "q0": SparkStreaming(pass_through, "append"),
-    "q1": SparkStreaming(in_euros, "append"),
-    "q2": SparkStreaming(selected, "append"),
     "q10": SparkStreaming(logged, "append"),
     "q14": SparkStreaming(calculated, "append"),
     "q11": appending(sessions),
     "q17": SparkStreaming(auction_statistics),
     "q18": SparkStreaming(last_bids),
-    "q21": SparkStreaming(channel_numbers, "append"),
-    "q22": SparkStreaming(folders, "append"),
 }
+APPENDING = frozenset({"q0", "q1", "q2", "q21", "q22"})

@@ -9,12 +9,9 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
-
 from mixedmode.job import Job, Sink, Source
 from mixedmode_bench import events
-from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
+from mixedmode_bench.workload import Mode, Size, SparkStreaming, Workload, answers_in, in_spark
 
 Feed = Callable[[Path, Size], list[Path]]
 Write = Callable[[Path, Size], None]
@@ -32,17 +29,12 @@ def _job(schema: str, key: str, value: str | None, data: Path, work: Path, mode:
     return job.key_by(key).aggregate(**outputs).write(Sink.parquet(answers_in(work)))
 
 
-def _query(key: str, value: str | None, frames: Frames) -> DataFrame:
-    outputs = [F.count("*").alias("n")] if value is None else [F.count("*").alias("n"), F.sum(value).alias("total")]
-    return frames[events.EVENTS].groupBy(key).agg(*outputs)
-
-
 def _workload(  # one parameter for each thing in which they differ
     name: str, title: str, size: Size, write: Write, key: str, value: str | None, feed: Feed | None = None
 ) -> Workload:
     schema = f"{key} string" if value is None else f"{key} long, {value} double"  # peers are told it, too
-    query = partial(_query, key, value)
     total = "" if value is None else f", sum({value}) AS total"
+    answer = f"SELECT {key}, count(*) AS n{total} FROM {events.EVENTS} GROUP BY {key}"
     return Workload(
         name=name,
         title=title,
@@ -50,10 +42,10 @@ def _workload(  # one parameter for each thing in which they differ
         write=write,
         job=partial(_job, schema, key, value),
         key=(key,),
-        answer=f"SELECT {key}, count(*) AS n{total} FROM {events.EVENTS} GROUP BY {key}",
+        answer=answer,
         version=events.VERSION,
-        spark_batch=query,
-        spark_streaming=SparkStreaming(query),
+        spark_batch=in_spark(answer),
+        spark_streaming=SparkStreaming(in_spark(answer)),
         flink=None if feed is not None else name if name != "skewed" else "count-sum",
         feed=feed,
     )

@@ -9,16 +9,17 @@ import os
 from functools import partial
 from pathlib import Path
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
-
 from mixedmode.job import Job, Sink, Source
 from mixedmode_bench import events
-from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
+from mixedmode_bench.workload import Mode, Size, SparkStreaming, Workload, answers_in, in_spark
 
 PLACE = "MIXEDMODE_BENCH_FLIGHTS"
 _CHECKOUT = Path(__file__).parents[4]
 _MILES_MIN = 100
+_ANSWER = f"""
+    SELECT origin, destination, count(*) AS flights, avg(delay) AS mean_delay, max(delay) AS worst
+    FROM {events.FLIGHTS} WHERE distance > {_MILES_MIN} GROUP BY origin, destination
+"""
 
 
 def found_flights() -> Path | None:
@@ -37,13 +38,10 @@ def flights_workload(folder: Path) -> Workload:
         job=_job,
         key=("origin", "destination"),
         data="flights-json",
-        answer=f"""
-            SELECT origin, destination, count(*) AS flights, avg(delay) AS mean_delay, max(delay) AS worst
-            FROM {events.FLIGHTS} WHERE distance > {_MILES_MIN} GROUP BY origin, destination
-        """,
+        answer=_ANSWER,
         version=events.VERSION,
-        spark_batch=_query,
-        spark_streaming=SparkStreaming(_query),
+        spark_batch=in_spark(_ANSWER),
+        spark_streaming=SparkStreaming(in_spark(_ANSWER)),
     )
 
 
@@ -53,8 +51,3 @@ def _job(data: Path, work: Path, mode: Mode) -> Job:
     routes = job.sql(f"SELECT * FROM flights WHERE distance > {_MILES_MIN}").key_by("origin", "destination")
     counted = routes.aggregate(flights="count(*)", mean_delay="avg(delay)", worst="max(delay)")
     return counted.write(Sink.parquet(answers_in(work)))
-
-
-def _query(frames: Frames) -> DataFrame:
-    routes = frames[events.FLIGHTS].where(F.col("distance") > _MILES_MIN).groupBy("origin", "destination")
-    return routes.agg(F.count("*").alias("flights"), F.avg("delay").alias("mean_delay"), F.max("delay").alias("worst"))

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.config import SourceSpec
 from mixedmode.job import Job, Sink, Source
 from mixedmode_bench import events
-from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
+from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in, in_spark
 
 TRADES, QUOTES = "trades", "quotes"
 LIVE_TRADES = "live_trades"  # in the first folder by name, to which a feed adds
@@ -161,27 +161,20 @@ def _as_of_in_spark(frames: Frames) -> DataFrame:
     return joined.where("side = 1").select("seq", "k", "v", "ts", "quote")
 
 
-def _interval_in_spark(frames: Frames) -> DataFrame:
-    left, right = frames[TRADES].alias("l"), frames[QUOTES].alias("r")
-    near = f"r.ts BETWEEN l.ts - INTERVAL {_REACH_S} SECONDS AND l.ts + INTERVAL {_REACH_S} SECONDS"
-    pairs = left.join(right, F.expr(f"l.k = r.k AND {near}"))
-    return pairs.selectExpr("l.seq", "r.seq AS other", "l.k", "l.v", "r.v AS w")
-
-
 def _interval_in_a_stream(frames: Frames) -> DataFrame:
     timed = {name: frame.withWatermark("ts", f"{events.DISORDER_S} seconds") for name, frame in frames.items()}
-    return _interval_in_spark(timed)
+    return in_spark(_INTERVAL)(timed)
 
 
-def _regular_in_spark(frames: Frames) -> DataFrame:
-    pairs = frames[TRADES].alias("l").join(frames[QUOTES].alias("r"), F.expr("l.k = r.k"))
-    return pairs.selectExpr("l.seq", "r.seq AS other", "l.k", "l.v", "r.v AS w")
-
-
-def _regular_left_in_spark(frames: Frames) -> DataFrame:
-    rows = frames[TRADES].alias("l").join(frames[QUOTES].alias("r"), F.expr("l.k = r.k"), "left")
-    return rows.groupBy("l.k").agg(F.count("*").alias("n"), F.count("r.v").alias("matched"))
-
+_INTERVAL = f"""
+    SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w
+    FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k
+     AND r.ts BETWEEN l.ts - INTERVAL {_REACH_S} SECONDS AND l.ts + INTERVAL {_REACH_S} SECONDS
+"""
+_REGULAR = f"SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k"
+_REGULAR_LEFT = f"""
+    SELECT l.k, count(*) AS n, count(r.v) AS matched FROM {TRADES} l LEFT JOIN {QUOTES} r ON l.k = r.k GROUP BY l.k
+"""
 
 AS_OF = Workload(
     name="as-of",
@@ -224,13 +217,9 @@ INTERVAL = Workload(
     write=write_pairs,
     job=_interval,
     key=("seq", "other"),
-    answer=f"""
-        SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w
-        FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k
-         AND r.ts BETWEEN l.ts - INTERVAL '{_REACH_S} seconds' AND l.ts + INTERVAL '{_REACH_S} seconds'
-    """,
+    answer=_INTERVAL,
     version=events.VERSION,
-    spark_batch=_interval_in_spark,
+    spark_batch=in_spark(_INTERVAL),
     spark_streaming=SparkStreaming(_interval_in_a_stream, "append"),
 )
 
@@ -241,10 +230,10 @@ REGULAR = Workload(
     write=write_rows,
     job=_regular,
     key=("seq", "other"),
-    answer=f"SELECT l.seq, r.seq AS other, l.k, l.v, r.v AS w FROM {TRADES} l JOIN {QUOTES} r ON l.k = r.k",
+    answer=_REGULAR,
     version=events.VERSION,
-    spark_batch=_regular_in_spark,
-    spark_streaming=SparkStreaming(_regular_in_spark, "append"),
+    spark_batch=in_spark(_REGULAR),
+    spark_streaming=SparkStreaming(in_spark(_REGULAR), "append"),
     flink="regular-join",
     data="regular",
 )
@@ -256,10 +245,8 @@ REGULAR_LEFT = Workload(
     write=write_rows,
     job=_regular_left,
     key=("k",),
-    answer=f"""
-        SELECT l.k, count(*) AS n, count(r.v) AS matched FROM {TRADES} l LEFT JOIN {QUOTES} r ON l.k = r.k GROUP BY l.k
-    """,
+    answer=_REGULAR_LEFT,
     version=events.VERSION,
-    spark_batch=_regular_left_in_spark,
+    spark_batch=in_spark(_REGULAR_LEFT),
     data="regular",
 )

@@ -2,32 +2,27 @@
 
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
-
 from mixedmode.job import Job, Sink, Source
 from mixedmode_bench import events
-from mixedmode_bench.workload import Frames, Mode, Size, SparkStreaming, Workload, answers_in
+from mixedmode_bench.workload import Mode, Size, SparkStreaming, Workload, answers_in, in_spark
 
-#: {output: (function, column)}, in the order of the answer
-_OUTPUTS = {
-    **{f"t{number}_max": ("max", f"t{number}") for number in range(8)},
-    **{f"d{number}_sum": ("sum", f"d{number}") for number in range(6)},
-    **{f"n{number}_min": ("min", f"n{number}") for number in range(4)},
-    "ts_max": ("max", "ts"),
+#: {output: call}, in the order of the answer
+_SQL = {
+    **{f"t{number}_max": f"max(t{number})" for number in range(8)},
+    **{f"d{number}_sum": f"sum(d{number})" for number in range(6)},
+    **{f"n{number}_min": f"min(n{number})" for number in range(4)},
+    "ts_max": "max(ts)",
 }
-_SQL = {name: f"{function}({column})" for name, (function, column) in _OUTPUTS.items()}
+_ANSWER = f"""
+    SELECT k, count(*) AS n, {", ".join(f"{sql} AS {name}" for name, sql in _SQL.items())}
+    FROM {events.EVENTS} GROUP BY k
+"""
 
 
 def _job(data: Path, work: Path, mode: Mode) -> Job:
     source = Source.parquet(data / events.EVENTS)
     job = Job("bench", sources={"events": source}, mode=mode, checkpoint_dir=work / "checkpoints")
     return job.key_by("k").aggregate(n="count(*)", **_SQL).write(Sink.parquet(answers_in(work)))
-
-
-def _query(frames: Frames) -> DataFrame:
-    outputs: list[Column] = [F.expr(sql).alias(name) for name, sql in _SQL.items()]
-    return frames[events.EVENTS].groupBy("k").agg(F.count("*").alias("n"), *outputs)
 
 
 WIDE = Workload(
@@ -37,11 +32,8 @@ WIDE = Workload(
     write=events.write_wide,
     job=_job,
     key=("k",),
-    answer=f"""
-        SELECT k, count(*) AS n, {", ".join(f"{sql} AS {name}" for name, sql in _SQL.items())}
-        FROM {events.EVENTS} GROUP BY k
-    """,
+    answer=_ANSWER,
     version=events.VERSION,
-    spark_batch=_query,
-    spark_streaming=SparkStreaming(_query),
+    spark_batch=in_spark(_ANSWER),
+    spark_streaming=SparkStreaming(in_spark(_ANSWER)),
 )

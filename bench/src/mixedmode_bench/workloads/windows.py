@@ -1,7 +1,8 @@
 """Windows of event time: counts and sums by key and minute.
 
-Every event is in time, and each window is given when the watermark has reached its end. A run over an input without an
-end may lack those of the last minute; Spark's streaming query, in update mode, gives them early, with the same values.
+Every event is in time, and each window is emitted when the watermark has reached its end. A run over an input without
+an end may lack those of the last minute; Spark's streaming query, in update mode, emits them early, with the same
+values.
 """
 
 from pathlib import Path

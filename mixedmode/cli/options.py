@@ -1,0 +1,11 @@
+"""The arguments and options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
+]
