@@ -24,7 +24,7 @@ from mixedmode.keys import group_codes
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
-from mixedmode.time import Seen, within_reach
+from mixedmode.time import Seen, Split, merge_seen, within_reach
 
 __all__ = ["PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
 
@@ -84,11 +84,17 @@ class Watch:
                     reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
                     ahead += len(own) - int(reach.sum())
                     newest[number] = int(own[reach].max()) if reach.any() else None
-        splits_seen = {split: Seen(records[i], newest[i]) for i, split in enumerate(splits)}
+        splits_seen = dict[Split, Seen]()
+        for split, count, newest_us in zip(splits, records, newest, strict=True):
+            seen = Seen(count, newest_us)
+            splits_seen[split] = merge_seen(splits_seen[split], seen) if split in splits_seen else seen
         return Progress(rows.num_rows if self.counts_records else 0, ahead=ahead, splits=splits_seen)
 
-    def _splits(self, rows: pa.Table) -> tuple[Sequence[tuple[str, str]], npt.NDArray[np.int32] | None]:
-        """Return the splits in a slice, and each record's split number (n,); None if there is at most one split."""
+    def _splits(self, rows: pa.Table) -> tuple[Sequence[Split], npt.NDArray[np.int32] | None]:
+        """Return the splits in a slice, and each record's split number (n,); None if there is at most one split.
+
+        A split may be there twice: NULL and the empty text are one partition.
+        """
         names, number = (self.sides, SIDE_COLUMN) if self.sides else (self.sources, SOURCE_COLUMN)
         wanted = [number] * (bool(self.sides) or (self.kind is Watched.APART and len(self.sources) > 1))
         columns = [*wanted, *([PARTITION_COLUMN] * (PARTITION_COLUMN in rows.column_names))]

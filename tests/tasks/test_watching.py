@@ -20,7 +20,7 @@ SOURCES = ("a", "b")
 NOW_MS, AHEAD_MS = 10, 5
 
 _ROWS = st.lists(
-    st.tuples(st.sampled_from([None, 0, 1]), st.sampled_from([None, "x", "y"]), st.none() | st.integers(0, 30_000))
+    st.tuples(st.sampled_from([None, 0, 1]), st.sampled_from([None, "", "x", "y"]), st.none() | st.integers(0, 30_000))
 )
 
 
