@@ -210,5 +210,5 @@ def _still_told_apart(splits: Mapping[str, SplitProgress], *, is_partitioned: bo
     Such a split would never get a record again, and would hold the watermark back for ever.
     """
     if is_partitioned:
-        return {} if splits.keys() == {""} else splits
+        return {partition: split for partition, split in splits.items() if partition}
     return {"": splits[""]} if "" in splits else {}

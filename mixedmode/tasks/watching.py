@@ -11,7 +11,7 @@ Invariants (tests/tasks/test_watching.py):
   I2  the progress does not depend on how the records are cut into batches
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,10 +26,12 @@ from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
 from mixedmode.time import Seen, Split, merge_seen, within_reach
 
-__all__ = ["PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
+__all__ = ["NO_PARTITION", "PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
 
 SOURCE_COLUMN = "_source"  # number of the source, in rows that only show its progress
 PARTITION_COLUMN = "_partition"
+#: the partition of records whose partition column is NULL or empty; "" is a source without partitions
+NO_PARTITION = "\0"
 
 
 class Watched(StrEnum):
@@ -45,7 +47,8 @@ class Watch:
     """Measures the progress of the sources in a task. `sources`: names, in the order of their numbers.
 
     `counts_records`: the records of the sources count as those of the epoch; else, the input of the first step does.
-    `sides`: the source of each side of the step, if its rows show their source by their side.
+    `sides`: the source of each side of the step, if its rows show their source by their side. `partitioned`: the
+    sources with a partition column.
     """
 
     kind: Watched
@@ -53,6 +56,7 @@ class Watch:
     timing: Timing
     counts_records: bool = False
     sides: tuple[str, ...] = ()
+    partitioned: Collection[str] = ()
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, Progress]:
         """Return (the rows of the step, the progress in `rows`). The rows of the step are not counted."""
@@ -104,8 +108,11 @@ class Watch:
             return [(self.sources[0], "")], None
         groups = group_codes([rows.column(name).combine_chunks() for name in columns])
         distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
-        found = [(names[one.get(number, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct]
+        found = [self._split(names[one.get(number, 0)], one.get(PARTITION_COLUMN)) for one in distinct]
         return found, groups.codes
+
+    def _split(self, source: str, partition: str | None) -> Split:
+        return source, partition or (NO_PARTITION if source in self.partitioned else "")
 
 
 def _times_us(rows: pa.Table, codes: npt.NDArray[np.int32] | None, number: int) -> npt.NDArray[np.int64]:
