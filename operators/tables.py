@@ -1,6 +1,7 @@
 """Helpers for Arrow tables that all operators share."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,14 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
     """Return a column of a table as one array."""
     column = table.column(name)
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def shown_values(column: pa.Array) -> list[Any]:
+    """Return the values of a column (n,) for a message; dates and times that Python cannot hold are numbers."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        return column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64()).to_pylist()  # type: ignore[no-any-return]
 
 
 def halves(table: pa.Table, first_rows: npt.NDArray[np.intp]) -> tuple[pa.Table, pa.Table]:

@@ -188,8 +188,8 @@ class Manifest:
     function failed on them, and on-error is skip) count this epoch only.
 
     `watermark_us` is the job's watermark after the epoch, `step_watermarks` those of the steps that read only some of
-    the sources, `clock_ms` the processing time of the epoch; each is None if
-    there is none. `output_names` are the names of the job's outputs; "" is the main one.
+    the sources, and of others with another one than the job, `clock_ms` the processing time of the epoch; each is None
+    if there is none. `output_names` are the names of the job's outputs; "" is the main one.
 
     `is_final`: the input has ended, all windows and timers have fired, and no epoch comes after this one. Spark has no
     entry for such an epoch, so `offsets` is "".

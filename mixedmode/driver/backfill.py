@@ -120,7 +120,7 @@ def backfill_spec(spec: JobSpec, step: BackfillStep, windows: WindowRange, scrat
     A sql step before the windows keeps the records whose event time, as the windows see it, is in the range.
     """
     document = document_in_scratch(spec, scratch)
-    start, end = (f"TIMESTAMP '{bound:%Y-%m-%d %H:%M:%S.%f}Z'" for bound in windows.bounds)
+    start, end = windows.sql_bounds
     column, steps = quoted(step.event_time), document["steps"]
     at = next(
         number

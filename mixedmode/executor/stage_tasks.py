@@ -55,7 +55,8 @@ def map_watch(task: EpochTask) -> Watch | None:
     plan = task.plan
     if not plan.strategies:
         return None
-    return Watch(Watched.APART if plan.source_rows is None else Watched.ROWS, plan.progress_names, task.timing)
+    watched = Watched.APART if plan.source_rows is None else Watched.ROWS
+    return Watch(watched, plan.progress_names, task.timing, partitioned=tuple(plan.partitions))
 
 
 def map_subtasks(task: EpochTask, stage: MapStage, *, tells_attempt: bool) -> MapTask:
@@ -252,7 +253,14 @@ def _rows_out(
 def _watch(task: EpochTask, watched: Watched) -> Watch:
     plan = task.plan
     sides = plan.source_rows.sides if plan.source_rows is not None else ()
-    return Watch(watched, plan.progress_names, task.timing, counts_records=not plan.has_one_entry, sides=sides)
+    return Watch(
+        watched,
+        plan.progress_names,
+        task.timing,
+        counts_records=not plan.has_one_entry,
+        sides=sides,
+        partitioned=tuple(plan.partitions),
+    )
 
 
 def _watched(plan: JobPlan, stage: KeyedStage) -> Watched:

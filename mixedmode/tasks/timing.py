@@ -28,8 +28,9 @@ from mixedmode.time import (
 class Timing:
     """The timing of an epoch at its start, for all steps or for one (`of`). `strategies` are by source.
 
-    `before`: of all sources together. `steps`: the watermarks of steps that read only some of the sources, or that go
-    by processing time, by operator id; a step that is missing has none yet.
+    `before`: of all sources together. `steps`: the watermarks of steps that differ from it, by operator id. A missing
+    step has that of `before` if all of `timed` can reach it, else none yet. `timed`: the sources that had event time in
+    the previous epoch; a start of the job may change which ones have.
     `by_clock`: the timing of a step that goes by processing time: the clock is its watermark, and never goes back.
     `clock_before_ms`: the clock of the previous epoch. `backlog`, `backlog_before`: the sources that are in backlog in
     this epoch and in the previous one; None for the first epoch. `is_backlog`: the epoch, or the step, is in backlog.
@@ -48,6 +49,7 @@ class Timing:
     fires_all: bool
     is_final: bool = False
     steps: Mapping[str, int] = field(default_factory=dict)
+    timed: AbstractSet[str] = frozenset()
     by_clock: bool = False
 
     def of(self, operator_id: str, sources: AbstractSet[str], *, by_clock: bool = False) -> "Timing":
@@ -68,12 +70,11 @@ class Timing:
         if by_clock:
             own = WatermarkState({}, self.steps.get(operator_id, MIN_TIME_US))
             return replace(timing, before=own, strategies={}, by_clock=True)
-        if sources >= self.strategies.keys():
-            return timing
+        before_us = self.before.watermark_us if sources >= self.timed else MIN_TIME_US
         splits = {split: progress for split, progress in self.before.splits.items() if split[0] in sources}
         return replace(
             timing,
-            before=WatermarkState(splits, self.steps.get(operator_id, MIN_TIME_US)),
+            before=WatermarkState(splits, self.steps.get(operator_id, before_us)),
             strategies={name: strategy for name, strategy in self.strategies.items() if name in sources},
         )
 
@@ -85,16 +86,15 @@ class Timing:
         sources_of: {operator id: its sources} of all steps. by_clock: the steps that go by processing time. A step
         without a time has no watermark.
         """
-        own = {
-            name: self.of(name, sources, by_clock=name in by_clock)
-            for name, sources in sources_of.items()
-            if name in by_clock or not sources >= self.strategies.keys()
-        }
-        found = {
-            name: timing.clock_us if timing.by_clock else timing.after(progress).watermark_us
-            for name, timing in own.items()
-        }
-        return {name: watermark_us for name, watermark_us in found.items() if watermark_us != MIN_TIME_US}
+        of_job = self.after(progress).watermark_us
+        found = dict[str, int]()
+        for name, sources in sources_of.items():
+            timing = self.of(name, sources, by_clock=name in by_clock)
+            own = timing.clock_us if timing.by_clock else timing.after(progress).watermark_us
+            is_of_job = not timing.by_clock and sources >= self.strategies.keys() and own == of_job
+            if own != MIN_TIME_US and not is_of_job:
+                found[name] = own
+        return found
 
     def after(self, progress: Progress) -> WatermarkState:
         """Return the watermarks after the epoch's own records."""
@@ -157,6 +157,7 @@ def timing_at(
         was_backlog=None if latest is None else latest.is_backlog,
         fires_all=fires_all,
         steps={} if latest is None else latest.step_watermarks,
+        timed=frozenset() if latest is None else {name for name, source in latest.sources.items() if source.splits},
     )
 
 
@@ -209,5 +210,5 @@ def _still_told_apart(splits: Mapping[str, SplitProgress], *, is_partitioned: bo
     Such a split would never get a record again, and would hold the watermark back for ever.
     """
     if is_partitioned:
-        return {} if splits.keys() == {""} else splits
+        return {partition: split for partition, split in splits.items() if partition}
     return {"": splits[""]} if "" in splits else {}

@@ -11,7 +11,7 @@ Invariants (tests/tasks/test_watching.py):
   I2  the progress does not depend on how the records are cut into batches
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -24,12 +24,14 @@ from mixedmode.keys import group_codes
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
-from mixedmode.time import Seen, within_reach
+from mixedmode.time import Seen, Split, merge_seen, within_reach
 
-__all__ = ["PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
+__all__ = ["NO_PARTITION", "PARTITION_COLUMN", "SOURCE_COLUMN", "Watch", "Watched"]
 
 SOURCE_COLUMN = "_source"  # number of the source, in rows that only show its progress
 PARTITION_COLUMN = "_partition"
+#: the partition of records whose partition column is NULL or empty; "" is a source without partitions
+NO_PARTITION = "\0"
 
 
 class Watched(StrEnum):
@@ -45,7 +47,8 @@ class Watch:
     """Measures the progress of the sources in a task. `sources`: names, in the order of their numbers.
 
     `counts_records`: the records of the sources count as those of the epoch; else, the input of the first step does.
-    `sides`: the source of each side of the step, if its rows show their source by their side.
+    `sides`: the source of each side of the step, if its rows show their source by their side. `partitioned`: the
+    sources with a partition column.
     """
 
     kind: Watched
@@ -53,6 +56,7 @@ class Watch:
     timing: Timing
     counts_records: bool = False
     sides: tuple[str, ...] = ()
+    partitioned: Collection[str] = ()
 
     def split(self, rows: pa.Table) -> tuple[pa.Table, Progress]:
         """Return (the rows of the step, the progress in `rows`). The rows of the step are not counted."""
@@ -84,11 +88,17 @@ class Watch:
                     reach = within_reach(own, self.timing.clock_ms, strategy.max_ahead_ms)
                     ahead += len(own) - int(reach.sum())
                     newest[number] = int(own[reach].max()) if reach.any() else None
-        splits_seen = {split: Seen(records[i], newest[i]) for i, split in enumerate(splits)}
+        splits_seen = dict[Split, Seen]()
+        for split, count, newest_us in zip(splits, records, newest, strict=True):
+            seen = Seen(count, newest_us)
+            splits_seen[split] = merge_seen(splits_seen[split], seen) if split in splits_seen else seen
         return Progress(rows.num_rows if self.counts_records else 0, ahead=ahead, splits=splits_seen)
 
-    def _splits(self, rows: pa.Table) -> tuple[Sequence[tuple[str, str]], npt.NDArray[np.int32] | None]:
-        """Return the splits in a slice, and each record's split number (n,); None if there is at most one split."""
+    def _splits(self, rows: pa.Table) -> tuple[Sequence[Split], npt.NDArray[np.int32] | None]:
+        """Return the splits in a slice, and each record's split number (n,); None if there is at most one split.
+
+        A split may be there twice: NULL and the empty text are one partition.
+        """
         names, number = (self.sides, SIDE_COLUMN) if self.sides else (self.sources, SOURCE_COLUMN)
         wanted = [number] * (bool(self.sides) or (self.kind is Watched.APART and len(self.sources) > 1))
         columns = [*wanted, *([PARTITION_COLUMN] * (PARTITION_COLUMN in rows.column_names))]
@@ -98,8 +108,11 @@ class Watch:
             return [(self.sources[0], "")], None
         groups = group_codes([rows.column(name).combine_chunks() for name in columns])
         distinct = rows.select(columns).take(pa.array(groups.first_row)).to_pylist()
-        found = [(names[one.get(number, 0)], one.get(PARTITION_COLUMN) or "") for one in distinct]
+        found = [self._split(names[one.get(number, 0)], one.get(PARTITION_COLUMN)) for one in distinct]
         return found, groups.codes
+
+    def _split(self, source: str, partition: str | None) -> Split:
+        return source, partition or (NO_PARTITION if source in self.partitioned else "")
 
 
 def _times_us(rows: pa.Table, codes: npt.NDArray[np.int32] | None, number: int) -> npt.NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Event time and processing time: watermarks, windows, timers' order. Pure."""
 
-from mixedmode.time.epoch import MAX_TIME_US, MIN_TIME_US, EpochTime, shifted_us
+from mixedmode.time.epoch import MAX_TIME_US, MIN_TIME_US, EpochTime, shifted_us, shown_time
 from mixedmode.time.watermarks import (
     Seen,
     Split,
@@ -31,6 +31,7 @@ __all__ = [
     "checked_times",
     "merge_seen",
     "shifted_us",
+    "shown_time",
     "source_watermarks",
     "within_reach",
 ]

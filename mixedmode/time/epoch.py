@@ -11,12 +11,15 @@ decides what fires at its end. So no additional empty epoch is needed to close a
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import numpy.typing as npt
 
 MIN_TIME_US = -(2**63)
 MAX_TIME_US = 2**63 - 1
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +60,11 @@ def shifted_us(time_us: int, by_us: int) -> int:
     if time_us in (MIN_TIME_US, MAX_TIME_US):
         return time_us
     return max(MIN_TIME_US, min(MAX_TIME_US, time_us + by_us))
+
+
+def shown_time(time_us: int) -> str:
+    """Return a time as text for a message; in microseconds if Python's datetime does not have its year."""
+    try:
+        return str(_EPOCH + timedelta(microseconds=time_us))
+    except OverflowError:
+        return f"{time_us} us"

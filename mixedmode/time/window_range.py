@@ -27,6 +27,12 @@ class WindowRange:
         return _EPOCH + timedelta(microseconds=self.start_us), _EPOCH + timedelta(microseconds=self.end_us)
 
     @property
+    def sql_bounds(self) -> tuple[str, str]:
+        """Return both bounds as literals of Spark SQL, whose years have four digits."""
+        start, end = (f"TIMESTAMP '{bound.isoformat(sep=' ')}'" for bound in self.bounds)
+        return start, end
+
+    @property
     def arrow_bounds(self) -> tuple[pa.Scalar, pa.Scalar]:
         """Return both bounds with the type of the columns."""
         return pa.scalar(self.start_us, BOUND_TYPE), pa.scalar(self.end_us, BOUND_TYPE)

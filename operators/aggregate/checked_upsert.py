@@ -23,7 +23,7 @@ from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.upsert import UpsertOperator
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, WEIGHT_COLUMN, SubtaskContext
-from mixedmode.operators.tables import column_of
+from mixedmode.operators.tables import column_of, shown_values
 from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.state.arrow_bytes import values_at
 
@@ -93,7 +93,7 @@ class CheckedUpsertOperator(UpsertOperator):
     def _left(self, table: pa.Table, rows: npt.NDArray[np.intp]) -> list[tuple[int, str]]:
         """Return (position, text) of the rows that are added and not retracted, each as often as it is left."""
         taken = table.take(pa.array(rows))
-        texts = [str(tuple(row)) for row in zip(*(column.to_pylist() for column in self._columns(taken)), strict=True)]
+        texts = [str(tuple(row)) for row in zip(*map(shown_values, self._columns(taken)), strict=True)]
         texts = texts or ["()"] * len(rows)
         weights, positions = Counter[str](), dict(zip(texts, rows.tolist(), strict=True))
         for text, weight in zip(texts, column_of(taken, WEIGHT_COLUMN).to_pylist(), strict=True):
@@ -116,7 +116,7 @@ class CheckedUpsertOperator(UpsertOperator):
             "two rows of an output have one key, and only one of them would be left. Name in the `key` of the output "
             "all columns that tell its rows apart, or make one row of them with key-by and aggregate, or with "
             "deduplicate. "
-            f"key=({', '.join(f'{field.name}={value[0].as_py()!r}' for field, value in named)}), "
+            f"key=({', '.join(f'{field.name}={shown_values(value)[0]!r}' for field, value in named)}), "
             f"columns=({', '.join(field.name for field in self.fields)}), "
             f"rows={' and '.join([*(['one that the output has'] if before[code] else []), *left[:2]])}, "
             f"keys_affected={len(wrong)}"

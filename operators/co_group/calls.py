@@ -32,12 +32,12 @@ from mixedmode.operators.process.failures import (
     line_of,
     short_json,
     shown_error,
-    shown_time,
 )
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError
 from mixedmode.operators.top.rows import encoded_rows
 from mixedmode.operators.window.output import instants
+from mixedmode.time import shown_time
 
 __all__ = ["GroupCalls", "Groups", "SideGroups"]
 

@@ -54,11 +54,11 @@ from mixedmode.operators.join.markers import MARKER, marker_tables
 from mixedmode.operators.join.ranges import moved_us
 from mixedmode.operators.join.versions import block_numbers, in_force, is_last, last_of_blocks
 from mixedmode.operators.join.waiting import WaitingWriter, waiting_entries, waiting_tables
-from mixedmode.operators.tables import column_of
+from mixedmode.operators.tables import column_of, shown_values
 from mixedmode.operators.top.rows import decoded_rows, encoded_rows
 from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.state import StateDescriptor, StateTable
-from mixedmode.time import MIN_TIME_US, EpochTime
+from mixedmode.time import MIN_TIME_US, EpochTime, shown_time
 
 __all__ = ["CURRENT_FIELDS", "AsOfJoinOperator"]
 
@@ -220,14 +220,13 @@ class _Run:
             return
         row = int(rows[wrong[0]])
         key = decode_keys(keys.encoded.slice(int(keys.codes[row]), 1), self._layout.key_schema)
-        at = pa.scalar(column_of(table, TIME_COLUMN)[row].as_py(), pa.timestamp("us", "UTC")).as_py()
-        values = ", ".join(
-            f"{field.name}={value[0].as_py()}" for field, value in zip(self._layout.key_schema.fields, key, strict=True)
-        )
+        at = shown_time(column_of(table, TIME_COLUMN)[row].as_py())
+        names = [field.name for field in self._layout.key_schema.fields]
+        values = ", ".join(f"{name}={shown_values(value)[0]}" for name, value in zip(names, key, strict=True))
         msg = (
             "an as-of join needs one row of the right for each key and time, and two of them differ, so nothing says "
             "which one is in force. Name the columns that order them in `tie-break`, the greatest counts, or make them "
-            f"one in a step before. {values}, time={at.isoformat()}"
+            f"one in a step before. {values}, time={at}"
         )
         raise InvalidJobError(msg)
 

@@ -32,6 +32,7 @@ from mixedmode.operators.join.layout import LEFT, RIGHT, JoinLayout, Rows
 from mixedmode.operators.join.waiting import WaitingWriter, waiting_entries, waiting_rows
 from mixedmode.operators.process.context import BroadcastRows, Context, microseconds
 from mixedmode.operators.process.due import BROADCAST, KIND_COLUMN, RECORD, RECORD_OF_RIGHT
+from mixedmode.operators.process.records import check_python_times
 from mixedmode.operators.process.versions import BroadcastInput, Versions, VersionsInForce
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import encoded_rows, without_prefix
@@ -86,7 +87,10 @@ class Broadcasts:
     def sent(
         self, batch: Batch, late_us: int, schema: pa.Schema, key_schema: KeySchema, max_parallelism: int
     ) -> Iterator[pa.Table]:
-        """Yield the rows of each broadcast input, for each key group, as tables of `schema`; late rows are left out."""
+        """Yield the rows of each broadcast input, for each key group, as tables of `schema`; late rows are left out.
+
+        Raise InvalidJobError for a row that Python cannot hold.
+        """
         sides, times_us = self._told_apart(batch)
         key = encode_keys([pa.nulls(1, field.type) for field in key_schema.fields], key_schema)
         start = len(self.sides[LEFT]) + len(self.sides[RIGHT])
@@ -96,6 +100,7 @@ class Broadcasts:
             start += len(given.fields)
             if not len(rows):
                 continue
+            check_python_times(columns)  # here, because the function's own conversion is a call of the function
             entries = _entries(number, times_us[rows], given.packed(columns))
             many = pa.array(np.tile(np.arange(len(rows)), max_parallelism))
             made = {

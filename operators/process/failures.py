@@ -9,7 +9,6 @@ import math
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +17,7 @@ import pyarrow as pa
 from mixedmode.errors import CorruptStateError, FencedError, InternalError, InvalidJobError, RetryableError
 from mixedmode.operators.process.codec import StateMismatchError
 from mixedmode.operators.process.rows import RowMismatchError
+from mixedmode.time import shown_time
 
 OnError = Literal["fail", "skip", "dead-letter"]
 
@@ -37,7 +37,6 @@ PASSED_THROUGH = (CorruptStateError, FencedError, InternalError, RetryableError)
 _FOUND_LATER = (RowMismatchError, StateMismatchError)  # found after the call, so no line of the function can be named
 _SHORT = 300
 _HERE = str(Path(__file__).parents[1])
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,11 +140,3 @@ def short_json(value: Any) -> str:
     """Return a value as JSON, truncated if it is long."""
     text = as_json(value)
     return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
-
-
-def shown_time(time_us: int | None) -> str:
-    """Return a time in microseconds as text; none if there is none."""
-    try:
-        return "none" if time_us is None else str(_EPOCH + timedelta(microseconds=time_us))
-    except OverflowError:  # the year is outside the range of Python's datetime
-        return f"{time_us} us"

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
 
@@ -35,6 +36,15 @@ def python_values(column: pa.Array) -> list[Any]:
             f"can be given it. Filter such records out in a sql step, or cast the column to bigint. type={column.type}"
         )
         raise InvalidJobError(msg) from error
+
+
+def check_python_times(columns: Sequence[pa.Array]) -> None:
+    """Raise InvalidJobError if one of these columns has a date or time beyond Python's range."""
+    for column in columns:
+        if pa.types.is_date32(column.type) or _is_time(column.type):
+            numbers = _integers(column)
+            bounds = pc.min_max(numbers).as_py()
+            python_values(pa.array([bounds["min"], bounds["max"]], numbers.type).view(column.type))
 
 
 def python_records(columns: Sequence[pa.Array], names: Sequence[str]) -> list[dict[str, Any]]:

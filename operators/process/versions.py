@@ -25,7 +25,7 @@ from mixedmode.operators.process.context import Record
 from mixedmode.operators.process.map_keys import one_form
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows, joined_with_lengths, keys_of, parts_of
-from mixedmode.time import EpochTime, shifted_us
+from mixedmode.time import EpochTime, shifted_us, shown_time
 
 __all__ = ["BroadcastInput", "Versions", "VersionsInForce"]
 
@@ -168,11 +168,10 @@ class Versions:
 
     def _refuse(self, packed: pa.Array, order: Int64s, row: int, times_us: Int64s) -> None:
         (key,) = python_keys(keys_of(packed.take(pa.array([order[row]]))), self.given.key_schema)
-        at = pa.scalar(int(times_us[row]), pa.timestamp("us", "UTC")).as_py()
         msg = (
             "a broadcast input needs one row for each key and time, and two of them differ, so nothing says which one "
             "is in force. Name the columns that order them in `tie-break`, the greatest counts, or make them one in a "
-            f"step before. broadcast={self.given.name}, key={key}, time={at.isoformat()}"
+            f"step before. broadcast={self.given.name}, key={key}, time={shown_time(int(times_us[row]))}"
         )
         raise InvalidJobError(msg)
 

@@ -27,28 +27,37 @@ from mixedmode.time.windows import TIME_LIMIT_US
 from tests.differential.stories import local_cases
 
 DDL = "k string, v bigint, t timestamp"
+FIRED = "k string, at bigint, fired boolean"
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.timestamp("us", "UTC"))])
 SECOND = 1_000_000
 ENDS = (MIN_TIME_US, -TIME_LIMIT_US, TIME_LIMIT_US, MAX_TIME_US)
 NEAR_ENDS = {time + by for time in ENDS for by in (-2, -1, 0, 1, 2, -SECOND, SECOND)}
 TIMES = sorted(time for time in NEAR_ENDS | {0} if MIN_TIME_US <= time <= MAX_TIME_US)
 #: the beginnings of the refusals of windows, and of functions, whose records are Python's
-REFUSALS = ("a record's event time is so far from now", "a record has a date or a time that Python cannot hold")
+REFUSALS = (
+    "a record's event time is so far from now",
+    "a record has a date or a time that Python cannot hold",
+    "an as-of join needs one row of the right for each key and time",
+    "a broadcast input needs one row for each key and time",
+)
 Record = tuple[int, str, int, str]  # time, key, value, source
 Build = Callable[[Stream, Stream], Stream]
 
 
 class Timers(KeyedProcessFunction):
-    """Emits each record's time, and those of timers at this time and at the ends."""
+    """Emits each record's time, and those of timers at this time and at the ends, which are marked.
+
+    A timer that is due is registered again by a record of the next epoch, so its row may come several times.
+    """
 
     def process_element(self, record: Any, context: Any) -> Iterator[dict[str, Any]]:
         del record
         for time in (context.timestamp, MAX_TIME_US, MIN_TIME_US):
             context.timers.register_event_time_timer(time)
-        yield {"k": context.current_key, "at": context.timestamp}
+        yield {"k": context.current_key, "at": context.timestamp, "fired": False}
 
     def on_timer(self, timestamp: int, context: Any) -> dict[str, Any]:
-        return {"k": context.current_key, "at": timestamp}
+        return {"k": context.current_key, "at": timestamp, "fired": True}
 
 
 class InForce(KeyedProcessFunction):
@@ -65,12 +74,12 @@ class Both(KeyedCoProcessFunction):
     def process_left(self, record: Any, context: Any) -> Iterator[dict[str, Any]]:
         del record
         context.timers.register_event_time_timer(context.timestamp)
-        yield {"k": context.current_key, "at": context.timestamp}
+        yield {"k": context.current_key, "at": context.timestamp, "fired": False}
 
     process_right = process_left
 
     def on_timer(self, timestamp: int, context: Any) -> dict[str, Any]:
-        return {"k": context.current_key, "at": timestamp}
+        return {"k": context.current_key, "at": timestamp, "fired": True}
 
 
 class Counts(CoGroupFunction):
@@ -90,8 +99,9 @@ def deduplicated(**settings: Any) -> Build:
 
 
 def as_of(**settings: Any) -> Build:
-    select = ["left.k", "left.v", "right.v AS rv"]
-    return lambda rows, other: rows.as_of_join(other, on="k", type="left", tie_break="v", select=select, **settings)
+    given: Any = {"tie_break": "v", "select": ["left.k", "left.v", "right.v AS rv"], **settings}
+    given = {name: value for name, value in given.items() if value is not None}
+    return lambda rows, other: rows.as_of_join(other, on="k", type="left", **given)
 
 
 def interval(kind: Any, within: Any = ("-1s", "2s")) -> Build:
@@ -113,19 +123,23 @@ STEPS: dict[str, Build] = {
     "last": deduplicated(keep="last", tie_break="v"),
     "first within": deduplicated(keep="first", tie_break="v", within="2s"),
     "any within": deduplicated(keep="any", within="2s"),
-    "process": lambda rows, _: rows.key_by("k").process(Timers, output="k string, at bigint"),
+    "process": lambda rows, _: rows.key_by("k").process(Timers, output=FIRED),
     "broadcast": lambda rows, other: rows.key_by("k").process(
         InForce,
         output="k string, at bigint",
         broadcast={"r": other.broadcast(key=["k", "v"], tolerance="2s")},
     ),
-    "co-process": lambda rows, other: rows.co_process(other, on="k", function=Both, output="k string, at bigint"),
+    "broadcast of one row for each time": lambda rows, other: rows.key_by("k").process(
+        InForce, output="k string, at bigint", broadcast={"r": other.broadcast(key="k")}
+    ),
+    "co-process": lambda rows, other: rows.co_process(other, on="k", function=Both, output=FIRED),
     "co-group": lambda rows, other: rows.co_group(other, on="k", function=Counts, output="l int, r int", tumbling="3s"),
     "co-group sessions": lambda rows, other: rows.co_group(
         other, on="k", function=Counts, output="l int, r int", session="2s"
     ),
     "as-of": as_of(tolerance="2s"),
     "as-of strictly": as_of(strictly=True),
+    "as-of without tie-break": as_of(tie_break=None),
     **{f"interval {kind}": interval(kind) for kind in ("inner", "left", "right", "full", "semi", "anti")},
 }
 
@@ -200,7 +214,11 @@ def test_every_mode_has_the_answer_of_batch(name: str, seed: int) -> None:
 
 
 def told(name: str, found: Counter[Any] | str) -> Counter[Any] | str:
-    """The answer, without what may differ: which of the rows of one time `any` keeps."""
-    if name != "any within" or isinstance(found, str):
+    """The answer, without what may differ: which of the rows of one time `any` keeps, and how often a timer fires."""
+    if isinstance(found, str):
+        return found
+    if name in ("process", "co-process"):
+        return Counter({row: 1 if ("fired", True) in row else count for row, count in found.items()})
+    if name != "any within":
         return found
     return Counter({tuple(pair for pair in row if pair[0] != "v"): count for row, count in found.items()})

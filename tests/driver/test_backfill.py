@@ -109,6 +109,21 @@ def test_a_range_is_two_times_with_their_offsets(start: str, end: str, why: str)
         backfill_range(start, end)
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        ("0001-01-01T00:00:00Z", "0999-12-31T23:59:59.999999Z"),
+        ("1582-10-04T00:00:00Z", "1582-10-15T00:00:00.000001Z"),
+        ("1969-12-31T23:59:59.999999Z", "9999-12-31T00:00:00Z"),
+    ],
+)
+def test_the_bounds_of_a_range_are_the_same_instants_in_sql(spark: SparkSession, start: str, end: str) -> None:
+    windows = backfill_range(start, end)
+    found = spark.sql(f"SELECT {', '.join(f'unix_micros({bound})' for bound in windows.sql_bounds)}").collect()
+    assert list(found[0]) == [windows.start_us, windows.end_us]
+
+
 def test_a_job_is_refused_whose_history_or_output_is_not_replaceable(tmp_path: Path) -> None:
     day = backfill_range("2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z")
 

@@ -1,6 +1,6 @@
 """A history and live files that overlap, as one source: every mode gives the answer of plain Python."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.driver.phases import Until
 from mixedmode.plan.explain import explain_plan
 from tests.harness import output_rows, run, write_json, write_parquet
 from tests.history.story import JOB, SCHEMA, SEAM, Sale, Story, answer, sales, table_of
@@ -68,6 +69,27 @@ def test_modes_agree_with_plain_python(spark: SparkSession, tmp_path: Path, mode
     records = [event.records for event in recording.committed]
     assert records == ([80] if mode == "batch" else [80, 27, 70]), "60 + 20; then what is not before; then what is"
     assert table_of(output_rows(story.out)) == story.answer()
+
+
+@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+def test_no_record_of_the_history_is_late_in_any_mode(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """In streaming mode, live records come in the epochs in which the history is read, whatever its limits are."""
+    story = Story(tmp_path / "a folder", JOB.replace("key-by: [shop]", "key-by: [shop]\n    window: {tumbling: 1d}"))
+    for first in (-72, -48, -24):
+        story.archive(sales(first, 24))
+    for first in (0, 24, 48):
+        story.live(sales(first, 24))
+    one_file = [f"sources.sales.{side}.max-files-per-epoch=1" for side in ("history", "live")]
+    recording = run(story.job(f"execution.runtime-mode={mode}", *one_file), spark, until=Until.DRAINED)
+    records = [event.records for event in recording.committed]
+    assert records == ([24 * 4, 24, 24, 0] if mode == "streaming" else [24 * 6] if mode == "batch" else [24 * 6, 0])
+    assert sum(event.records_late for event in recording.committed) == 0
+    sold = dict[tuple[str, datetime], int]()
+    for shop, _, at in story.archived + story.lived:
+        day = shop, at.replace(hour=0)
+        sold[day] = sold.get(day, 0) + 1
+    rows = output_rows(story.out)
+    assert {(row["shop"], row["window_start"]): row["sold"] for row in rows} == sold
 
 
 def test_it_may_be_one_of_several_sources_and_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The seam: which side gives a record, and what the two sides have to have in common."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,43 @@ def test_a_record_that_both_sides_have_is_taken_once(
     assert taken(spark, rows, rows, nulls) == list(range(len(at)))
     of_history = [n for n, when in rows if (nulls == "history" if when is None else when < SEAM)]
     assert taken(spark, rows, [], nulls) == of_history
+
+
+@pytest.mark.parametrize("seam", [datetime(2, 1, 1, tzinfo=UTC), datetime(1582, 10, 4, tzinfo=UTC)])
+def test_a_seam_of_the_old_calendar_is_the_instant_that_it_says(spark: SparkSession, seam: datetime) -> None:
+    micros = [(seam - SEAM) // MICROSECOND + number for number in (-1, 0, 1)]
+    since = (SEAM - datetime(1970, 1, 1, tzinfo=UTC)) // MICROSECOND  # Python's rows would be moved, too
+    rows = spark.createDataFrame([(number, since + one) for number, one in enumerate(micros)], "n int, us long")
+
+    class Stored(Given):
+        def batch(self) -> DataFrame:
+            return rows.selectExpr("n", "timestamp_micros(us) AS at")
+
+    source = spec(seam={"timestamp": seam, "column": "at"})
+    whole = HistoryAndLive(source, {"history": Stored(spark, []), "live": Given(spark, [])}, where="test")
+    assert [row.n for row in whole.batch().collect()] == [0]
+    whole = HistoryAndLive(source, {"history": Given(spark, []), "live": Stored(spark, [])}, where="test")
+    assert sorted(row.n for row in whole.batch().collect()) == [1, 2]
+
+
+class Asked(Given):
+    """Remembers with which limits it is read."""
+
+    asked: Admission | None = None
+
+    def stream(self, admission: Admission) -> Any:
+        self.asked = admission
+
+
+@pytest.mark.parametrize("event_time", [None, "at"])
+def test_with_event_time_the_history_is_read_as_a_whole(spark: SparkSession, event_time: str | None) -> None:
+    """Else live records of an epoch with a part of it would make the rest of it late."""
+    side = {"format": "parquet", "path": "/one", "max-files-per-epoch": 1}
+    history, live = Asked(spark, []), Asked(spark, [])
+    given = spec(history=side, live={**side, "path": "/other"}, **({} if event_time is None else {"event_time": "at"}))
+    HistoryAndLive(given, {"history": history, "live": live}, where="test").stream_sides(Admission(max_bytes=9))
+    one_file = Admission(max_files=1)
+    assert (history.asked, live.asked) == (one_file if event_time is None else Admission(), one_file)
 
 
 @pytest.mark.parametrize("side", ["history", "live"])

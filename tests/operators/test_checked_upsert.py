@@ -75,6 +75,20 @@ def test_the_message_names_the_key_and_both_rows() -> None:
         run(state, [("a", 7, 1)])
 
 
+def test_the_message_shows_times_that_python_cannot_hold_as_numbers() -> None:
+    instant, day = pa.timestamp("us", "UTC"), pa.date32()
+    operator = CheckedUpsertOperator(KeySchema((pa.field("k", instant), pa.field("d", day))), (pa.field("t", instant),))
+    last, first = 2**62, -(2**31)
+    keys = [pa.array([last] * 3, pa.int64()).view(instant), pa.array([first] * 3, pa.int32()).view(day)]
+    times = pa.array([5, last, 5], pa.int64()).view(instant)
+    table = map_side(operator, keys, [times], weights=[1, 1, -1])
+    (changes,) = run_epoch(operator, MemoryState(), table, piece_rows=10)
+    assert changes.upserts().column("t").cast(pa.int64()).to_pylist() == [last]
+    table = map_side(operator, [key[:2] for key in keys], [times[:2]], weights=[1, 1])
+    with pytest.raises(InvalidJobError, match=rf"key=\(k={last}, d={first}\).*rows=\(5,\) and \({last},\)"):
+        run_epoch(operator, MemoryState(), table, piece_rows=10)
+
+
 def test_columns_that_are_all_in_the_key_are_rows_too() -> None:
     operator = CheckedUpsertOperator(KEYS, ())
     table = map_side(operator, [pa.array(["a", "a"])], [], weights=[1, 1])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN
 from mixedmode.tasks.progress import Progress
 from mixedmode.tasks.timing import Timing
-from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN, Watch, Watched
+from mixedmode.tasks.watching import NO_PARTITION, PARTITION_COLUMN, SOURCE_COLUMN, Watch, Watched
 from mixedmode.time import Seen, Strategy, WatermarkState
 
 #: (None: a row of the step, else the number of the source; its partition; its event time; the step's own column)
@@ -20,7 +20,7 @@ SOURCES = ("a", "b")
 NOW_MS, AHEAD_MS = 10, 5
 
 _ROWS = st.lists(
-    st.tuples(st.sampled_from([None, 0, 1]), st.sampled_from([None, "x", "y"]), st.none() | st.integers(0, 30_000))
+    st.tuples(st.sampled_from([None, 0, 1]), st.sampled_from([None, "", "x", "y"]), st.none() | st.integers(0, 30_000))
 )
 
 
@@ -36,7 +36,7 @@ def watch(kind: Watched, *names: str) -> Watch:
         was_backlog=False,
         fires_all=False,
     )
-    return Watch(kind, names, timing)
+    return Watch(kind, names, timing, partitioned=("a",))
 
 
 def table(rows: Sequence[Mixed]) -> pa.Table:
@@ -58,7 +58,7 @@ def expected(rows: Sequence[Mixed]) -> Progress:
     for number, partition, time_us, _ in rows:
         if number is None:
             continue
-        split = (SOURCES[number], partition or "")
+        split = (SOURCES[number], partition or ("" if number else NO_PARTITION))
         before = splits.get(split, Seen(0, None))
         counts = number == 0 and time_us is not None  # only of `a` is there a strategy
         is_ahead = counts and time_us is not None and time_us > 1000 * (NOW_MS + AHEAD_MS)
@@ -98,7 +98,7 @@ def test_rows_of_a_join_tell_their_source_by_their_side() -> None:
             TIME_COLUMN: pa.array([5, 2_000, None, 30_000], pa.int64()),
         }
     )
-    part, seen = replace(watch(Watched.ROWS, *SOURCES), sides=("b", "a")).split(rows)
+    part, seen = replace(watch(Watched.ROWS, *SOURCES), sides=("b", "a"), partitioned=()).split(rows)
     assert part.num_rows == 4
     assert seen == Progress(splits={("a", ""): Seen(2, 5), ("b", ""): Seen(2, None)}), "only of `a` is there a strategy"
 

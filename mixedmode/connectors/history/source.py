@@ -108,7 +108,12 @@ class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, H
     def _of(self, side: Side, admission: Admission) -> Admission:
         """Return the admission of a side: the side's own limits apply if there is any limit at all;
         see Phases for the rest.
+
+        A history with event time is read as a whole. Live records in the same epoch move the watermark past the seam,
+        so all of the history that a later epoch would read is late.
         """
+        if side == "history" and self._source.event_time is not None:
+            return Admission()
         limits = self._source.sides[side].limits_per_epoch
         return Admission(**limits) if limits and admission != Admission() else admission
 
@@ -130,7 +135,7 @@ class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, H
         """Return whether a record of a side is read from that side."""
         seam = self._source.seam
         assert seam.timestamp is not None, "there is a column to compare it with"
-        bound = F.lit(seam.timestamp)
+        bound = F.expr(f"TIMESTAMP '{seam.timestamp.isoformat(sep=' ')}'")  # F.lit moves times before 1582 by days
         if seam.nulls == "fail":
             msg = (
                 f"a record of the {side} side has no value in the column of the seam, so it cannot be told which side "

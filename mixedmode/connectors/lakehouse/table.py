@@ -202,7 +202,7 @@ def insert_sql(table: str, names: Sequence[str], *, overwrites: bool = False) ->
 
 def replace_sql(table: str, names: Sequence[str], windows: WindowRange) -> str:
     """Return the statement that replaces the rows of windows by the staged rows, in one commit. No row matches."""
-    start, end = (f"TIMESTAMP '{bound:%Y-%m-%d %H:%M:%S.%f}Z'" for bound in windows.bounds)
+    start, end = windows.sql_bounds
     into, given = ", ".join(map(quoted, names)), ", ".join(f"s.{quoted(name)}" for name in names)
     return (
         f"MERGE INTO {table} t USING {STAGED_VIEW} s ON t.{quoted(START_COLUMN)} = s.{NEVER}"

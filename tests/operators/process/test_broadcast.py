@@ -152,7 +152,7 @@ def test_of_two_rules_of_one_time_the_greatest_by_tie_break_counts() -> None:
 def test_two_rules_of_one_time_that_differ_stop_the_job_without_tie_break() -> None:
     harness = harness_of()
     harness.feed([rule("A", 5, 1), rule("A", 5, 1)], watermark=1)
-    with pytest.raises(InvalidJobError, match=r"Name the columns .* broadcast=rules, key=A, time=1970-01-01T00:00:00"):
+    with pytest.raises(InvalidJobError, match=r"Name the columns .* broadcast=rules, key=A, time=1970-01-01 00:00:00"):
         harness.feed([rule("A", 4, 1)], watermark=2)
 
 
