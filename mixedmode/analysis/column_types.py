@@ -62,7 +62,7 @@ def _output_type(data_type: DataType, where: str) -> pa.DataType:
         if part.typeName() in _ENCODED:
             raise InvalidJobError(_only_in_sql(data_type, where, _ENCODED[part.typeName()]))
     try:
-        return to_arrow_type(data_type, **IN_UTC)
+        return _nullable(to_arrow_type(data_type, **IN_UTC))
     except PySparkException as error:
         raise InvalidJobError(_only_in_sql(data_type, where, "CAST(x AS STRING)")) from error
 
@@ -72,6 +72,21 @@ def _only_in_sql(data_type: DataType, where: str, converted: str) -> str:
         f"{where}: values of this type exist only within Spark's SQL. Convert the column in a sql step, as in "
         f"{converted}, or leave it out. type={data_type.simpleString()}"
     )
+
+
+def _nullable(data_type: pa.DataType) -> pa.DataType:
+    """Return the type in which each part may be NULL.
+
+    Where a struct is NULL, Spark's arrays have NULL in its fields, too, even in those of a struct that are never NULL.
+    Arrow neither casts nor writes such an array as one of never-NULL fields.
+    """
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(_nullable(data_type.key_type), _nullable(data_type.item_type))
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field(data_type.value_field.name, _nullable(data_type.value_type)))
+    return data_type
 
 
 def _parts(data_type: DataType) -> Iterator[DataType]:

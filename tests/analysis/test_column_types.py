@@ -88,3 +88,13 @@ def test_types_that_only_sql_has_are_refused_wherever_they_are(
         "steps[0]: k: values of this type exist only within Spark's SQL. Convert the column in a sql step, as in "
         f"{ONLY_IN_SQL[inner]}, or leave it out. type={around(inner).simpleString()}"
     )
+
+
+@by_both
+def test_every_part_of_a_type_may_be_null_as_the_fields_of_a_struct_are_that_is_null(fields: Fields) -> None:
+    never = StructType().add("a", NUMBER, nullable=False)
+    schema = StructType().add("s", never).add("l", ArrayType(never, containsNull=False))
+    schema = schema.add("m", MapType(NUMBER, never, valueContainsNull=False))
+    inner = pa.struct([("a", pa.int32())])
+    types = [inner, pa.list_(pa.field("element", inner)), pa.map_(pa.int32(), inner)]
+    assert fields(schema, "") == tuple(map(pa.field, "slm", types))
