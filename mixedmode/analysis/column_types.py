@@ -17,6 +17,8 @@ from mixedmode.spark.frames import IN_UTC
 __all__ = ["input_fields", "input_type", "output_fields"]
 
 _BYTE_BY_BYTE = "UTF8_BINARY"
+#: {type that Arrow has only as a struct of Spark's own bytes: what makes another type of its values}
+_ENCODED = {"variant": "to_json(x)", "geometry": "ST_AsBinary(x)", "geography": "ST_AsBinary(x)"}
 
 
 def input_fields(schema: StructType, where: str) -> tuple[pa.Field, ...]:
@@ -57,14 +59,34 @@ def _output_type(data_type: DataType, where: str) -> pa.DataType:
                 f"Give each field a name of its own in a sql step. field={twice}, type={data_type.simpleString()}"
             )
             raise InvalidJobError(msg)
+        if part.typeName() in _ENCODED:
+            raise InvalidJobError(_only_in_sql(data_type, where, _ENCODED[part.typeName()]))
     try:
-        return to_arrow_type(data_type, **IN_UTC)
+        return _nullable(to_arrow_type(data_type, **IN_UTC))
     except PySparkException as error:
-        msg = (
-            f"{where}: values of this type exist only within Spark's SQL. Cast the column in a sql step, as in "
-            f"CAST(x AS STRING), or leave it out. type={data_type.simpleString()}"
-        )
-        raise InvalidJobError(msg) from error
+        raise InvalidJobError(_only_in_sql(data_type, where, "CAST(x AS STRING)")) from error
+
+
+def _only_in_sql(data_type: DataType, where: str, converted: str) -> str:
+    return (
+        f"{where}: values of this type exist only within Spark's SQL. Convert the column in a sql step, as in "
+        f"{converted}, or leave it out. type={data_type.simpleString()}"
+    )
+
+
+def _nullable(data_type: pa.DataType) -> pa.DataType:
+    """Return the type in which each part may be NULL.
+
+    Where a struct is NULL, Spark's arrays have NULL in its fields, too, even in those of a struct that are never NULL.
+    Arrow neither casts nor writes such an array as one of never-NULL fields.
+    """
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(_nullable(data_type.key_type), _nullable(data_type.item_type))
+    if pa.types.is_list(data_type):
+        return pa.list_(pa.field(data_type.value_field.name, _nullable(data_type.value_type)))
+    return data_type
 
 
 def _parts(data_type: DataType) -> Iterator[DataType]:

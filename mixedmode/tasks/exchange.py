@@ -181,8 +181,9 @@ class MapSide:
             own = late if sides is None else late[np.isin(sides[late], of_tag)]
             if not len(own):
                 continue
-            found = rows.select([f"{ROW_PREFIX}{number}" for number, _ in columns])
-            for piece in blocks_of(found.take(pa.array(own)).rename_columns([field.name for _, field in columns])):
+            fields = [field for _, field in columns]
+            found = rows.select([f"{ROW_PREFIX}{number}" for number, _ in columns]).take(pa.array(own))
+            for piece in blocks_of(found.rename_columns([field.name for field in fields]).cast(pa.schema(fields))):
                 yield block_batch(0, BlockKind(tag), piece)
 
     def _late_of_sides(self, late: Rows, sides: Sides | None) -> dict[tuple[str, int], int]:

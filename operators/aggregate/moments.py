@@ -46,7 +46,7 @@ class PairMoments(Register):
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        counts, (y, x, *within) = _ints(parts[0]), map(_floats, parts[1:])
+        grouping, counts, (y, x, *within) = _of_rows(grouping, parts)
         mean_y, mean_x, *between = _pair_moments(grouping.weighted(counts), y, x)
         sums = [sum_floats_by(grouping, part) + moved for part, moved in zip(within, between, strict=True)]
         return _values(sum_by(grouping, counts), mean_y, mean_x, *sums)
@@ -81,7 +81,7 @@ class ShapeMoments(Register):
         The sums are those of the expanded powers of (a + d). Here a is a row's deviation from the mean of its part, and
         d is the deviation of that mean from the mean of all parts.
         """
-        counts, (means, m2, m3, m4) = _ints(parts[0]), map(_floats, parts[1:])
+        grouping, counts, (means, m2, m3, m4) = _of_rows(grouping, parts)
         mean, d = centred_by(grouping.weighted(counts), means)
         squares = d * d
         sums = [
@@ -90,6 +90,18 @@ class ShapeMoments(Register):
             m4 + 4 * d * m3 + 6 * squares * m2 + counts * squares * squares,
         ]
         return _values(sum_by(grouping, counts), mean, *(sum_floats_by(grouping, column) for column in sums))
+
+
+def _of_rows(grouping: Grouping, parts: Parts) -> tuple[Grouping, Int64s, list[Floats]]:
+    """Return the partials that have rows: the groups, the numbers of rows, and the other columns.
+
+    A partial without rows has mean 0. Far from other means, its squared deviation is infinite, and 0 times that is NaN.
+    """
+    counts, floats = _ints(parts[0]), list(map(_floats, parts[1:]))
+    has_rows = counts > 0
+    if has_rows.all():
+        return grouping, counts, floats
+    return grouping.where(has_rows), counts[has_rows], [column[has_rows] for column in floats]
 
 
 def _pair_moments(grouping: Grouping, y: Floats, x: Floats) -> list[Floats]:

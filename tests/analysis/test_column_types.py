@@ -8,10 +8,13 @@ from pyspark.sql.types import (
     ArrayType,
     CalendarIntervalType,
     DataType,
+    GeographyType,
+    GeometryType,
     IntegerType,
     MapType,
     StringType,
     StructType,
+    VariantType,
     YearMonthIntervalType,
 )
 
@@ -22,7 +25,14 @@ Fields = Callable[[StructType, str], tuple[pa.Field, ...]]
 LCASE = StringType("UTF8_LCASE")
 NUMBER = IntegerType()
 SAME_NAMES = StructType().add("x", NUMBER).add("x", NUMBER)
-INTERVALS = [CalendarIntervalType(), YearMonthIntervalType()]
+#: {type without values outside of Spark's SQL: what converts them}
+ONLY_IN_SQL: dict[DataType, str] = {
+    CalendarIntervalType(): "CAST(x AS STRING)",
+    YearMonthIntervalType(): "CAST(x AS STRING)",
+    VariantType(): "to_json(x)",
+    GeometryType(0): "ST_AsBinary(x)",
+    GeographyType(4326): "ST_AsBinary(x)",
+}
 #: a type by itself, and as a part of others
 PLACES: dict[str, Callable[[DataType], DataType]] = {
     "itself": lambda inner: inner,
@@ -70,11 +80,21 @@ def test_two_fields_of_one_name_are_refused_wherever_they_are(
 
 @by_both
 @everywhere
-@pytest.mark.parametrize("interval", INTERVALS, ids=str)
-def test_intervals_of_months_are_refused_wherever_they_are(
-    fields: Fields, around: Callable[[DataType], DataType], interval: DataType
+@pytest.mark.parametrize("inner", ONLY_IN_SQL, ids=str)
+def test_types_that_only_sql_has_are_refused_wherever_they_are(
+    fields: Fields, around: Callable[[DataType], DataType], inner: DataType
 ) -> None:
-    assert refusal(fields, around(interval)) == (
-        "steps[0]: k: values of this type exist only within Spark's SQL. Cast the column in a sql step, as in "
-        f"CAST(x AS STRING), or leave it out. type={around(interval).simpleString()}"
+    assert refusal(fields, around(inner)) == (
+        "steps[0]: k: values of this type exist only within Spark's SQL. Convert the column in a sql step, as in "
+        f"{ONLY_IN_SQL[inner]}, or leave it out. type={around(inner).simpleString()}"
     )
+
+
+@by_both
+def test_every_part_of_a_type_may_be_null_as_the_fields_of_a_struct_are_that_is_null(fields: Fields) -> None:
+    never = StructType().add("a", NUMBER, nullable=False)
+    schema = StructType().add("s", never).add("l", ArrayType(never, containsNull=False))
+    schema = schema.add("m", MapType(NUMBER, never, valueContainsNull=False))
+    inner = pa.struct([("a", pa.int32())])
+    types = [inner, pa.list_(pa.field("element", inner)), pa.map_(pa.int32(), inner)]
+    assert fields(schema, "") == tuple(map(pa.field, "slm", types))

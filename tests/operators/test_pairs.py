@@ -151,6 +151,15 @@ def test_equal_values_have_no_spread_at_all_however_many_partials_they_come_in(f
         assert found(asked, rows, cuts) == {0: 0.0}, "0.1 * 3 / 3 is not 0.1, and what is left would divide"
 
 
+@pytest.mark.parametrize("function", [*PAIRS, *SHAPES])
+def test_a_partial_without_a_value_changes_nothing_however_far_from_zero_the_others_are(function: str) -> None:
+    asked = Asked(function, (pa.float64(), pa.float64()), by=1 if function in PAIRS else None)
+    rows = [Row(0, 0, (2e200, 3e200))] * 3
+    nothing = [Row(0, 0, (None, None))]
+    wanted = found(asked, rows)
+    assert found(asked, [*rows, *nothing], [3]) == found(asked, [*nothing, *rows], [1]) == wanted
+
+
 @pytest.mark.parametrize(
     ("function", "expected"),
     [

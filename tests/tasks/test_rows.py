@@ -1,6 +1,8 @@
-"""Jobs without a keyed step: what their files are like."""
+"""Rows that tasks write as they are: what their files are like."""
 
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -53,3 +55,26 @@ def test_a_clock_that_is_allowed_gives_all_rows_of_an_epoch_one_time(spark: Spar
     assert times["a"] == times["b"], "one time for the backlog"
     assert len(times["a"]) == len(times["c"]) == 1
     assert max(times["a"]) < min(times["c"]), "and a later one for the live epoch"
+
+
+def test_a_struct_that_is_null_is_written_although_its_fields_are_never_null(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's arrays have NULL in the fields of such a struct; the rows of an output and late rows have one."""
+
+    def arrive(name: str, hour: int) -> None:
+        at = pa.array([datetime(2001, 1, 1, hour, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC"))
+        write_parquet(tmp_path / "in", name, pa.table({"v": [0, 1], "at": at}))
+
+    arrive("a.parquet", 9)
+    source = Source.parquet(tmp_path / "in", schema="v bigint, at timestamp", event_time="at")
+    job = Job("structs", mode="mixed", sources={"t": source}, checkpoint_dir=tmp_path / "checkpoints", spark=SPARK)
+    sql = "SELECT *, CASE WHEN v > 0 THEN struct(1 AS a, array(struct('x' AS b), NULL) AS l) END AS s FROM t"
+    rows = job.source("t").sql(sql, name="rows")
+    hours = rows.key_by("v").window(tumbling="1h", late=Sink.parquet(tmp_path / "late")).aggregate(n="count(s)")
+    job = job.output("rows", rows, Sink.parquet(tmp_path / "rows")).output("hours", hours, Sink.json(tmp_path / "out"))
+    run(job, spark, feed=[lambda: arrive("b.parquet", 7)])
+    one = {"a": 1, "l": [{"b": "x"}, None]}
+    expected: list[dict[str, Any] | None] = [None, one]
+    assert sorted((row["s"] for row in output_rows(tmp_path / "rows")), key=str) == sorted(2 * expected, key=str)
+    assert sorted((row["s"] for row in output_rows(tmp_path / "late")), key=str) == sorted(expected, key=str)
