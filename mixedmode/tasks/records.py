@@ -48,7 +48,7 @@ def may_hardly_repeat(rows: pa.Table, stage: KeyedStage) -> bool:
 def divided(
     rows: pa.Table, stage: KeyedStage, *, parallelism: int, max_parallelism: int
 ) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (subtask, its rows) of input rows; one subtask may come several times. Its rows keep their order."""
+    """Yield (subtask, its rows) of input rows; one subtask may come several times. A key's rows keep their order."""
     schema, rows = KeySchema(stage.key_fields), columns_read(rows, stage)
     for start in range(0, rows.num_rows, _BLOCK_ROWS):
         block = rows.slice(start, _BLOCK_ROWS)
