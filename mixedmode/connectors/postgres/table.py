@@ -87,7 +87,8 @@ class PostgresTable(Database):
             yield
         except (psycopg.IntegrityError, psycopg.DataError, errors.RaiseException) as error:
             raise _refused(error) from error  # at the commit
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        # a server that has just become a standby, or is about to become the primary, only reads for a moment
+        except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
             raise LostConnectionError(login.told(error)) from error
         except psycopg.Error as error:
             msg = (
