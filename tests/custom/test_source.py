@@ -1,5 +1,6 @@
 """A custom source, without Spark: offsets, splits, and batches that fit the schema."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,12 +37,13 @@ class Given(CustomSource):
 
     splits_given: Any = ()
     batches_given: Any = ()
+    latest_given: Any = 1
 
     def schema(self) -> str:
         return DDL
 
     def latest(self) -> Any:
-        return 1
+        return self.latest_given
 
     def splits(self, start: Any, end: Any) -> Any:
         return self.splits_given
@@ -116,6 +118,37 @@ def test_splits_are_a_list_of_what_can_be_pickled(calls: Calls) -> None:
 
 def test_without_anything_there_is_nothing_to_split(calls: Calls) -> None:
     assert calls.splits(None, None) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [(17, None), ({"north": 3}, None), ("2024-06", None), (17, 16), (1.5, 1), (0, -1)]
+)
+def test_an_offset_that_went_back_is_told_and_not_read(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, before: Any, now: Any
+) -> None:
+    """After None, the whole source would be read again; after a smaller number, what is up to the greater one."""
+    message = rf"`latest` of the custom source went back.* method=latest, before={re.escape(str(before))}, found={now}"
+    monkeypatch.setattr(Given, "latest_given", before)
+    assert calls.latest() == before
+    monkeypatch.setattr(Given, "latest_given", now)
+    with pytest.raises(InvalidJobError, match=message):
+        calls.latest()
+    restarted = Calls(CustomSourceClass(__name__, "Given"), SCHEMA)
+    assert restarted.latest() == now, "a new process does not know the offset before"
+    with pytest.raises(InvalidJobError, match=message):
+        restarted.splits(before, now)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [(None, None), (None, 1), (17, 17), (17, 18), ("9", "10"), ({"a": 2}, {"a": 1}), (True, 2)]
+)
+def test_other_offsets_are_the_sources_own_affair(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, before: Any, now: Any
+) -> None:
+    for offset in (before, now):
+        monkeypatch.setattr(Given, "latest_given", offset)
+        assert calls.latest() == offset
+    assert len(calls.splits(before, now)) == (0 if now is None else 1)
 
 
 @pytest.mark.parametrize("offset", [None, 17, "2024-06", {"north": [1, 2], "south": {"a": None}}, 1.5, True])
