@@ -81,6 +81,12 @@ def kubernetes_manifest(
     mounts = [{"name": "job", "mountPath": _JOB_FOLDER, "readOnly": True}]
     volumes: list[dict[str, Any]] = [{"name": "job", "configMap": {"name": name}}]
     if "://" not in folder:
+        if Path(folder).parent == Path("/"):
+            msg = (
+                "a pod mounts the folder around the checkpoint folder, and here that is /. Set execution.checkpointing."
+                f"dir to a folder in a folder, such as /state{folder}. folder={folder}"
+            )
+            raise InvalidJobError(msg)
         mounts.append({"name": "checkpoints", "mountPath": str(Path(folder).parent), "readOnly": False})
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": f"{name}-checkpoints"}})
     arguments = ["run", f"{_JOB_FOLDER}/job.yaml", "--log-format", "json", *options]

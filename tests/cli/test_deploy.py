@@ -109,6 +109,12 @@ def test_the_manifest_is_for_the_job_that_the_options_make(job: Path) -> None:
     assert "relative to its file" in relative.stderr
 
 
+def test_a_volume_is_not_mounted_over_the_whole_image(job: Path) -> None:
+    refused = command("deploy", "kubernetes", job, "--set", "execution.checkpointing.dir=/ckpt")
+    assert refused.exit_code == 2
+    assert "such as /state/ckpt. folder=/ckpt" in refused.stderr
+
+
 def test_a_batch_job_and_an_unknown_option_are_refused(job: Path) -> None:
     job.write_text(JOB)
     assert "keeps no checkpoints" in command("deploy", "kubernetes", job).stderr
