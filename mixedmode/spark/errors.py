@@ -153,7 +153,7 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     of_system = system_error(text, _places(text, log_file))
     if of_system is not None:
         return of_system
-    cause, lost = _innermost(text), lost_folder()
+    cause, lost = innermost(text), lost_folder()
     if lost is not None:
         msg = (
             "a folder that this run needs was deleted while it ran, so its tasks cannot go on, and nothing of their "
@@ -205,7 +205,7 @@ def _wrong_input(text: str) -> str | None:
         )
     is_damaged = _UNREADABLE_FILE.search(text) and not _UNREACHABLE_FILE.search(text) and not _DATA_ERROR.search(text)
     if is_damaged and "/_mixedmode" not in file:
-        return str(damaged_file(file, _innermost(text)[:200]))
+        return str(damaged_file(file, innermost(text)[:200]))
     other_sources = _OTHER_SOURCES.search(text)
     if other_sources is not None:
         return (
@@ -227,7 +227,7 @@ def _found(pattern: re.Pattern[str], text: str) -> str:
     return "see the log" if match is None else re.sub(r"\s+", " ", match[1]).strip(" .")[:300]
 
 
-def _innermost(text: str) -> str:
+def innermost(text: str) -> str:
     """Return the last line of the innermost Python or Java exception in a text with stack traces."""
     causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
     return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]
