@@ -41,6 +41,7 @@ _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]
 # Spark's messages when it fails to read a file of a source, without the condition for other types than the schema's.
 # The cause is what a decompressor or the reader of the format says of damaged bytes, in many words.
 _UNREADABLE_FILE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\]|\[CANNOT_READ_FILE_FOOTER\]")
+_GONE_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\]")
 # causes outside the file for which it cannot be read
 _UNREACHABLE_FILE = re.compile(
     r"java\.net\.|javax\.net\.|\.s3a\.|software\.amazon\.|AccessControlException|AccessDeniedException"
@@ -147,6 +148,14 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
             "same environment there, and name it in `spark: {pyspark.python: ...}` or PYSPARK_PYTHON."
         )
         return InvalidJobError(f"{msg} cause={_found(_OTHER_PYTHON, text)}, log={log_file}")
+    if _GONE_FILE.search(text):
+        msg = (
+            "a file that the epoch has to read is gone, and nothing of the epoch was committed. Restore the file, and "
+            "start the job again: it resumes. VACUUM removes files of a Delta table that were compacted or replaced: "
+            "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is lost, "
+            f"give the job a new execution.checkpointing.dir and output. file={_found(_FILE, text)}, log={log_file}"
+        )
+        return RetryableError(msg)
     own = _OWN.search(text)
     if own is not None:
         return RetryableError(f"{own[1]}, log={log_file}")
