@@ -10,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import CharType, LongType, StructField, StructType, YearMonthIntervalType
 
 from mixedmode.connectors import CustomSource
 from mixedmode.connectors.custom.instances import CustomSourceClass
+from mixedmode.connectors.custom.source import _columns
 from mixedmode.connectors.custom.stream import Calls, checked_offset
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.spark.custom_errors import custom_problem
@@ -160,6 +162,24 @@ def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
 def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
     with pytest.raises(InvalidJobError, match=r"of the custom source must give what .* class=m:C, method=latest"):
         checked_offset(CustomSourceClass("m", "C"), offset)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            StructType([StructField("v", CharType(3))]),
+            r"do not have\. Write another one, .* cause=CharType\(3\) is not",
+        ),
+        (StructType([StructField("v", YearMonthIntervalType())]), "or a number of months.* cause=YearMonthInterval"),
+        (StructType([StructField("v", LongType(), nullable=False)]), "Leave NOT NULL out.* method=schema, column=v"),
+    ],
+)
+def test_columns_that_spark_takes_from_no_batch_are_refused_before_anything_runs(
+    schema: StructType, message: str
+) -> None:
+    with pytest.raises(InvalidJobError, match=rf"^sources\.s: `schema` of the custom source .*{message}"):
+        _columns(schema, CustomSourceClass("m", "C"), "sources.s")
 
 
 def test_equal_offsets_are_one_text() -> None:
