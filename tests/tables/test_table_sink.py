@@ -244,6 +244,27 @@ def test_a_job_whose_table_is_gone_says_so(place: Place) -> None:
     assert place.rows() == [("b", 1)], "a fresh job may begin where no rows are"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE totals",
+        "DROP TABLE _mixedmode",
+        "DROP TABLE _mixedmode_history_totals",
+        "ALTER TABLE totals DROP COLUMN n",
+        "ALTER TABLE _mixedmode_history_totals DROP COLUMN n",
+    ],
+)
+def test_a_table_that_is_changed_while_the_job_runs_is_told_as_such(place: Place, change: str) -> None:
+    sink = prepared(place)
+    sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1)))])
+    place.sql(change)
+    staged = [place.stage(sink, 1, up(("a", 2)))]
+    message = rf"dropped or changed while the job runs.*Put it back, .* cause=[^\n]*, table={re.escape(place.place())}$"
+    with pytest.raises(InvalidJobError, match=message):
+        sink.publish(Epoch(1), staged)
+    assert place.staged(sink), "it is written when the table is there again"
+
+
 # --- tables of a user's own ------------------------------------------------------------------------------------------
 
 

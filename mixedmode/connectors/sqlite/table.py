@@ -24,6 +24,7 @@ from mixedmode.connectors.sqlite.types import created_as, holds, values_of
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import (
+    CHANGED,
     DELETE,
     OP_COLUMN,
     Database,
@@ -85,7 +86,7 @@ class SqliteTable(Database):
                 f"or name the one that there was. table={self.place}"
             )
             raise InvalidJobError(msg)
-        with self._explained():
+        with self._explained(creates=creates):
             if creates:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             # autocommit, so that this module begins no transaction of its own
@@ -106,7 +107,7 @@ class SqliteTable(Database):
                     raise
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, *, creates: bool) -> Iterator[None]:
         try:
             yield
         except sqlite3.IntegrityError as error:
@@ -115,6 +116,8 @@ class SqliteTable(Database):
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
             if code & 0xFF in _OUTSIDE:
                 raise LostConnectionError(str(error)) from error
+            if code == sqlite3.SQLITE_ERROR and not creates:  # a statement that was possible before
+                raise InvalidJobError(CHANGED.format(cause=error, place=self.place)) from error
             msg = (
                 "SQLite refuses what the job has to do there. Check that the file is a database that can be written "
                 f"to, and the name of the table. cause={error}, table={self.place}"
