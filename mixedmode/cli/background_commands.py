@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,7 +45,7 @@ def start(
         from mixedmode.cli.job_files import checked_job
 
         is_logged = any(os.environ.get(name) for name in (FORMAT_VARIABLE, LEVEL_VARIABLE))
-        given = [str(job), *(part for text in overrides or () for part in ("--set", text)), *context.args]
+        given = [str(job), *_as_options(overrides), *context.args]
         _check_options(context, given)
         spec = checked_job(job, overrides or ()).spec
         require_environment([])
@@ -53,11 +53,13 @@ def start(
         screen_print(start_job(spec, given, wait_seconds=wait))
 
 
-def _check_options(context: typer.Context, arguments: Sequence[str]) -> None:
-    """Raise a usage error for an option that `run` does not have, before anything is started."""
+def _check_options(context: typer.Context, arguments: Sequence[str]) -> Mapping[str, Any]:
+    """Return the values of the arguments of `run`. Raise a usage error for an option that it does not have."""
     assert context.parent is not None
     group: Any = context.parent.command
-    group.get_command(context.parent, "run").make_context("run", list(arguments), parent=context.parent).close()
+    with group.get_command(context.parent, "run").make_context("run", list(arguments), parent=context.parent) as run:
+        given: Mapping[str, Any] = run.params
+    return given
 
 
 def _has_log_options(given: Sequence[str]) -> bool:
@@ -155,6 +157,7 @@ def deploy(
     context: typer.Context,
     manager: Annotated[Manager, typer.Argument(help="What runs the job.", show_default=False)],
     job: JobFile,
+    overrides: Overrides = None,
     image: Annotated[
         str, typer.Option("--image", help="Kubernetes: the image, with mixedmode and Java in it.")
     ] = "mixedmode:latest",
@@ -162,13 +165,21 @@ def deploy(
     """Print a unit of systemd, or a manifest of Kubernetes, that runs a job; further options are those of `run`."""
     with errors_as_messages():
         from mixedmode.cli.deploy import kubernetes_manifest, systemd_unit
+        from mixedmode.cli.serve import settings_of
 
-        _check_options(context, [str(job), *context.args])
-        spec = _spec(job, ())
+        options = [*_as_options(overrides), *context.args]
+        given = _check_options(context, [str(job), *options])
+        spec = _spec(job, overrides)
         if manager is Manager.SYSTEMD:
-            sys.stdout.write(systemd_unit(spec, job, sys.executable, context.args))
-        else:
-            sys.stdout.write(kubernetes_manifest(spec, job.read_text(encoding="utf-8"), image, context.args))
+            sys.stdout.write(systemd_unit(spec, job, sys.executable, options))
+            return
+        server = settings_of(spec, given["serve"], given["cert"], given["key"], given["savepoint_folder"])
+        text = job.read_text(encoding="utf-8")
+        sys.stdout.write(kubernetes_manifest(spec, text, image, options, overrides or (), server))
+
+
+def _as_options(overrides: Sequence[str] | None) -> Sequence[str]:
+    return [part for text in overrides or () for part in ("--set", text)]
 
 
 def _spec(job: Path, overrides: Sequence[str] | None) -> Any:

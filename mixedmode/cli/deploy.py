@@ -14,6 +14,7 @@ import yaml
 
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.config import JobSpec, load_job
+from mixedmode.config.serve import ServeSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import CONTROL_TOKEN, READ_TOKEN, parse_address
 
@@ -56,22 +57,36 @@ WantedBy=default.target
 """
 
 
-def kubernetes_manifest(spec: JobSpec, text: str, image: str, options: Sequence[str]) -> str:
+def kubernetes_manifest(
+    spec: JobSpec,
+    text: str,
+    image: str,
+    options: Sequence[str],
+    overrides: Sequence[str] = (),
+    server: ServeSpec | None = None,
+) -> str:
     """Return a ConfigMap with the job file, and a Deployment of one pod.
 
-    text: of the job file. Raise InvalidJobError for a job without checkpoints, and for one with relative paths, which
-    would lead elsewhere in the pod.
+    text: of the job file. options: of `mixedmode run`, with the overrides (--set), which `spec` has too. server: what
+    the run serves. Raise InvalidJobError for a job without checkpoints, and for one with relative paths, which would
+    lead elsewhere in the pod.
     """
     folder = spec.execution.checkpointing.dir
     if folder is None:
         msg = f"a Deployment is for a job that goes on, and this one keeps no checkpoints. name={spec.name}"
         raise InvalidJobError(msg)
-    _check_absolute(spec, text)
+    _check_absolute(spec, text, overrides)
     name = _label(spec.name)
     labels = {"app.kubernetes.io/name": "mixedmode", "app.kubernetes.io/instance": name}
     mounts = [{"name": "job", "mountPath": _JOB_FOLDER, "readOnly": True}]
     volumes: list[dict[str, Any]] = [{"name": "job", "configMap": {"name": name}}]
     if "://" not in folder:
+        if Path(folder).parent == Path("/"):
+            msg = (
+                "a pod mounts the folder around the checkpoint folder, and here that is /. Set execution.checkpointing."
+                f"dir to a folder in a folder, such as /state{folder}. folder={folder}"
+            )
+            raise InvalidJobError(msg)
         mounts.append({"name": "checkpoints", "mountPath": str(Path(folder).parent), "readOnly": False})
         volumes.append({"name": "checkpoints", "persistentVolumeClaim": {"claimName": f"{name}-checkpoints"}})
     arguments = ["run", f"{_JOB_FOLDER}/job.yaml", "--log-format", "json", *options]
@@ -81,7 +96,7 @@ def kubernetes_manifest(spec: JobSpec, text: str, image: str, options: Sequence[
         "command": ["python", "-m", "mixedmode"],
         "args": arguments,
         "volumeMounts": mounts,
-        **_server(spec, name, text),
+        **_server(server, name, "\n".join((text, *overrides))),
     }
     pod = {
         "terminationGracePeriodSeconds": _STOP_SECONDS,
@@ -105,12 +120,12 @@ def kubernetes_manifest(spec: JobSpec, text: str, image: str, options: Sequence[
     return f"# Kubernetes runs the job {spec.name}: kubectl apply -f FILE\n{found}"
 
 
-def _check_absolute(spec: JobSpec, text: str) -> None:
+def _check_absolute(spec: JobSpec, text: str, overrides: Sequence[str]) -> None:
     """Raise InvalidJobError if the job is another one when its file is in another folder."""
     with temporary_folder("deploy-") as folder:
         elsewhere = folder / "job.yaml"
         elsewhere.write_text(text, encoding="utf-8")
-        found, wanted = load_job(elsewhere).spec.as_document(), spec.as_document()
+        found, wanted = load_job(elsewhere, overrides).spec.as_document(), spec.as_document()
     differing = [name for name in wanted if found.get(name) != wanted[name]]
     if differing:
         msg = (
@@ -120,13 +135,13 @@ def _check_absolute(spec: JobSpec, text: str) -> None:
         raise InvalidJobError(msg)
 
 
-def _server(spec: JobSpec, name: str, text: str) -> Mapping[str, Any]:
-    """Return the variables of the environment, and the ports and probes of the server."""
+def _server(server: ServeSpec | None, name: str, text: str) -> Mapping[str, Any]:
+    """Return the variables of the environment that a text names, and the ports and probes of the server."""
     names = list(dict.fromkeys(_REFERENCE.findall(text)))
-    address = None if spec.serve is None else parse_address(spec.serve.listen)
-    if address is None or address.is_loopback:
+    address = None if server is None else parse_address(server.listen)
+    if server is None or address is None or address.is_loopback:
         return _variables(name, names)
-    scheme = "HTTP" if spec.serve is None or spec.serve.cert is None else "HTTPS"
+    scheme = "HTTP" if server.cert is None else "HTTPS"
     probes = {
         probe: {"httpGet": {"path": path, "port": address.port, "scheme": scheme}, "periodSeconds": 10}
         for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz"))

@@ -29,14 +29,49 @@ def from_buffer(buffer: pa.Buffer | None, dtype: npt.DTypeLike, *, count: int, s
 
 
 def cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
-    """Return a column, or an array, in a type. Raise pa.ArrowException if a value does not fit.
+    """Return a column, or an array, in a type. Raise pa.ArrowException if a value does not fit without loss.
 
-    Arrow itself makes a float that is too large infinite.
+    Arrow itself makes a float that is too large infinite, a timestamp a date or a time, the number 2 true, and 1.555
+    the decimal 1.55; and it leaves out fields that a struct of the type does not have.
     """
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([cast(chunk, data_type) for chunk in column.chunks], data_type)
     found = column.cast(data_type)
-    if pa.types.is_floating(data_type) and pa.types.is_floating(column.type):
-        infinities = [pc.sum(pc.is_inf(one)).as_py() for one in (column, found)]
-        if infinities[0] != infinities[1]:
-            msg = f"a number is too large for {data_type}"
-            raise pa.ArrowInvalid(msg)
+    _check_kept(column, found)
     return found
+
+
+def _check_kept(column: pa.Array, found: pa.Array) -> None:
+    """Raise pa.ArrowException if values of a column, or values in them, are not the same in another type."""
+    before, after = column.type, found.type
+    if pa.types.is_null(before) or before == after:
+        return
+    if pa.types.is_struct(after):
+        if {field.name for field in before} != {field.name for field in after}:
+            msg = f"the fields of {before} are others than those of {after}"
+            raise pa.ArrowInvalid(msg)
+        values = dict(zip((field.name for field in before), column.flatten(), strict=True))
+        for field, part in zip(after, found.flatten(), strict=True):
+            _check_kept(values[field.name], part)
+    elif pa.types.is_nested(after):
+        _check_kept(column.flatten(), found.flatten())
+    elif pa.types.is_floating(before) and pa.types.is_floating(after):
+        if pc.sum(pc.is_inf(column)).as_py() != pc.sum(pc.is_inf(found)).as_py():
+            msg = f"a number is too large for {after}"
+            raise pa.ArrowInvalid(msg)
+    elif _is_coarser(before, after) and not found.cast(before).equals(column):
+        msg = f"a value of {before} would lose something as {after}"
+        raise pa.ArrowInvalid(msg)
+
+
+def _is_coarser(before: pa.DataType, after: pa.DataType) -> bool:
+    """Return whether Arrow converts to a type also values that the type cannot hold."""
+    if pa.types.is_boolean(after):
+        return not _is_text(before)
+    if pa.types.is_date(after) or pa.types.is_time(after):
+        return bool(pa.types.is_timestamp(before))
+    return bool(pa.types.is_decimal(after) and pa.types.is_floating(before))
+
+
+def _is_text(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type))

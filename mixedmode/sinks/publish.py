@@ -77,11 +77,14 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> None:
     manifest.
 
     Called by the driver after the commit, and again at the start for the latest manifest. When it returns, all outputs
-    are published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten.
+    are published durably. Raises CorruptStateError (restore) if an output is lost or was overwritten, RetryableError if
+    the folder was deleted or moved while the job runs: what was published before would be missing.
     """
     assert len({file.final_path for file in staged}) == len(staged), "two files under one name: one would be lost"
     names = [*(file.final_path for file in staged), *(file.staged_path for file in staged)]
-    sizes = store.at_once(store.size, names)
+    description, *sizes = store.at_once(store.size, [paths.OUTPUT_DESCRIPTION, *names])
+    if staged and description is None:
+        raise _no_description(store)
     found = list(zip(staged, sizes[: len(staged)], sizes[len(staged) :], strict=True))
     unpublished = [file for file, final, _ in found if final is None]
     for file, final, size in found:
@@ -102,11 +105,7 @@ def describe_output(store: ObjectStore, description: OutputDescription) -> None:
         return
     stored = read_output_description(store)
     if stored is None:
-        msg = (
-            "the description of the output was there and is gone, so something deletes the output folder. Find out "
-            f"what it is, then start the job again. file={store.url}/{path}"
-        )
-        raise RetryableError(msg)
+        raise _no_description(store)
     if stored != description:
         msg = (
             "the output folder holds the output of another job, or of this one with other columns, and files of both "
@@ -200,6 +199,14 @@ def _is_published(store: ObjectStore, file: StagedFile) -> bool:
         raise CorruptStateError(msg)
     store.delete([file.staged_path])
     return True
+
+
+def _no_description(store: ObjectStore) -> RetryableError:
+    return RetryableError(
+        "the description of the output was there and is gone, so something deletes or moves the output folder. Find "
+        "out what it is, and put the folder back; then start the job again. "
+        f"file={store.url}/{paths.OUTPUT_DESCRIPTION}"
+    )
 
 
 def _damaged(store: ObjectStore, file: StagedFile, size: int | None) -> CorruptStateError:

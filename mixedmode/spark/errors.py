@@ -41,6 +41,7 @@ _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]
 # Spark's messages when it fails to read a file of a source, without the condition for other types than the schema's.
 # The cause is what a decompressor or the reader of the format says of damaged bytes, in many words.
 _UNREADABLE_FILE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\]|\[CANNOT_READ_FILE_FOOTER\]")
+_GONE_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\]")
 # causes outside the file for which it cannot be read
 _UNREACHABLE_FILE = re.compile(
     r"java\.net\.|javax\.net\.|\.s3a\.|software\.amazon\.|AccessControlException|AccessDeniedException"
@@ -147,13 +148,21 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
             "same environment there, and name it in `spark: {pyspark.python: ...}` or PYSPARK_PYTHON."
         )
         return InvalidJobError(f"{msg} cause={_found(_OTHER_PYTHON, text)}, log={log_file}")
+    if _GONE_FILE.search(text):
+        msg = (
+            "a file that the epoch has to read is gone, and nothing of the epoch was committed. Restore the file, and "
+            "start the job again: it resumes. VACUUM removes files of a Delta table that were compacted or replaced: "
+            "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is lost, "
+            f"give the job a new execution.checkpointing.dir and output. file={_found(_FILE, text)}, log={log_file}"
+        )
+        return RetryableError(msg)
     own = _OWN.search(text)
     if own is not None:
         return RetryableError(f"{own[1]}, log={log_file}")
     of_system = system_error(text, _places(text, log_file))
     if of_system is not None:
         return of_system
-    cause, lost = _innermost(text), lost_folder()
+    cause, lost = innermost(text), lost_folder()
     if lost is not None:
         msg = (
             "a folder that this run needs was deleted while it ran, so its tasks cannot go on, and nothing of their "
@@ -205,7 +214,7 @@ def _wrong_input(text: str) -> str | None:
         )
     is_damaged = _UNREADABLE_FILE.search(text) and not _UNREACHABLE_FILE.search(text) and not _DATA_ERROR.search(text)
     if is_damaged and "/_mixedmode" not in file:
-        return str(damaged_file(file, _innermost(text)[:200]))
+        return str(damaged_file(file, innermost(text)[:200]))
     other_sources = _OTHER_SOURCES.search(text)
     if other_sources is not None:
         return (
@@ -227,7 +236,7 @@ def _found(pattern: re.Pattern[str], text: str) -> str:
     return "see the log" if match is None else re.sub(r"\s+", " ", match[1]).strip(" .")[:300]
 
 
-def _innermost(text: str) -> str:
+def innermost(text: str) -> str:
     """Return the last line of the innermost Python or Java exception in a text with stack traces."""
     causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
     return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]

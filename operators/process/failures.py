@@ -87,7 +87,7 @@ def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: C
     }
 
 
-def line_of(error: Exception, file: str | None) -> str:
+def line_of(error: BaseException, file: str | None) -> str:
     """Return `file:line in function` for an error.
 
     The line is the innermost line of the user's file; if there is none, the innermost line outside operators/.
@@ -107,7 +107,7 @@ def _what(error: Exception) -> str:
     return f"the process function raised {shown_error(error)}"
 
 
-def shown_error(error: Exception) -> str:
+def shown_error(error: BaseException) -> str:
     """Return the class and the text of an error."""
     text = str(error)
     return f"{type(error).__name__}: {text:.{_SHORT}}" if text else type(error).__name__

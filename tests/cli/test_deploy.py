@@ -93,6 +93,28 @@ def test_a_job_with_its_state_in_an_object_store_needs_no_volume_and_without_a_s
     assert [one["name"] for one in driver["env"]] == ["STORE_KEY"]
 
 
+def test_the_manifest_is_for_the_job_that_the_options_make(job: Path) -> None:
+    """The options win over the file in the pod, so the volumes, probes and secrets must be theirs."""
+    job.write_text("\n".join(line for line in job.read_text().splitlines() if not line.startswith("serve")))
+    job.write_text(job.read_text().replace("checkpointing: {dir: /state/ckpt}", "checkpointing: {interval: 1s}"))
+    options = ["--set", "execution.checkpointing.dir=s3://bucket/ckpt", "--set", "spark.hadoop.x=${env:OTHER}"]
+    served = ["--serve", "0.0.0.0:8443", "--cert", "/tls/cert.pem", "--key", "/tls/key.pem"]
+    (driver,) = documents(job, *options, *served)[1]["spec"]["template"]["spec"]["containers"]
+    assert driver["args"] == ["run", "/etc/mixedmode/job.yaml", "--log-format", "json", *options, *served]
+    assert [mount["mountPath"] for mount in driver["volumeMounts"]] == ["/etc/mixedmode"]
+    assert driver["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
+    tokens = ["MIXEDMODE_SERVE_READ_TOKEN", "MIXEDMODE_SERVE_CONTROL_TOKEN"]
+    assert [one["name"] for one in driver["env"]] == ["STORE_KEY", "OTHER", *tokens]
+    relative = command("deploy", "kubernetes", job, *options, "--set", "sources.sales.path=./in")
+    assert "relative to its file" in relative.stderr
+
+
+def test_a_volume_is_not_mounted_over_the_whole_image(job: Path) -> None:
+    refused = command("deploy", "kubernetes", job, "--set", "execution.checkpointing.dir=/ckpt")
+    assert refused.exit_code == 2
+    assert "such as /state/ckpt. folder=/ckpt" in refused.stderr
+
+
 def test_a_batch_job_and_an_unknown_option_are_refused(job: Path) -> None:
     job.write_text(JOB)
     assert "keeps no checkpoints" in command("deploy", "kubernetes", job).stderr

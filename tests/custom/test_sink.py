@@ -62,6 +62,13 @@ class FailingNotes(Notes):
         raise ConnectionError(msg)
 
 
+class LeavingNotes(Notes):
+    """Ends the process, as a client of a command line does when it cannot connect."""
+
+    def publish(self, epoch: int, batches: Iterator[pa.RecordBatch]) -> None:
+        raise SystemExit(0)
+
+
 class WrongNotes(KnowingNotes):
     """Says what is no epoch."""
 
@@ -208,6 +215,13 @@ def test_an_exception_is_told_in_one_line_without_secrets(tmp_path: Path, monkey
     assert "hunter2" not in text
     assert caught.value.__cause__ is None, "it would show the secret"
     assert place.staged(), "it is handed over again"
+
+
+def test_a_class_that_exits_does_not_end_the_job_as_if_it_were_done(tmp_path: Path) -> None:
+    place = Place(tmp_path, LeavingNotes)
+    place.prepare()
+    with pytest.raises(RetryableError, match=r"the custom sink raised SystemExit: 0 in `publish`"):
+        place.sink.publish(Epoch(0), place.stage(0, [("roof", 1)]))
 
 
 def test_arguments_that_do_not_fit_are_told_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """A custom source, without Spark: offsets, splits, and batches that fit the schema."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,9 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import CharType, LongType, StructField, StructType, YearMonthIntervalType
 
 from mixedmode.connectors import CustomSource
 from mixedmode.connectors.custom.instances import CustomSourceClass
+from mixedmode.connectors.custom.source import _columns
 from mixedmode.connectors.custom.stream import Calls, checked_offset
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.spark.custom_errors import custom_problem
@@ -36,12 +39,13 @@ class Given(CustomSource):
 
     splits_given: Any = ()
     batches_given: Any = ()
+    latest_given: Any = 1
 
     def schema(self) -> str:
         return DDL
 
     def latest(self) -> Any:
-        return 1
+        return self.latest_given
 
     def splits(self, start: Any, end: Any) -> Any:
         return self.splits_given
@@ -118,6 +122,37 @@ def test_without_anything_there_is_nothing_to_split(calls: Calls) -> None:
     assert calls.splits(None, None) == []
 
 
+@pytest.mark.parametrize(
+    ("before", "now"), [(17, None), ({"north": 3}, None), ("2024-06", None), (17, 16), (1.5, 1), (0, -1)]
+)
+def test_an_offset_that_went_back_is_told_and_not_read(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, before: Any, now: Any
+) -> None:
+    """After None, the whole source would be read again; after a smaller number, what is up to the greater one."""
+    message = rf"`latest` of the custom source went back.* method=latest, before={re.escape(str(before))}, found={now}"
+    monkeypatch.setattr(Given, "latest_given", before)
+    assert calls.latest() == before
+    monkeypatch.setattr(Given, "latest_given", now)
+    with pytest.raises(InvalidJobError, match=message):
+        calls.latest()
+    restarted = Calls(CustomSourceClass(__name__, "Given"), SCHEMA)
+    assert restarted.latest() == now, "a new process does not know the offset before"
+    with pytest.raises(InvalidJobError, match=message):
+        restarted.splits(before, now)
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), [(None, None), (None, 1), (17, 17), (17, 18), ("9", "10"), ({"a": 2}, {"a": 1}), (True, 2)]
+)
+def test_other_offsets_are_the_sources_own_affair(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, before: Any, now: Any
+) -> None:
+    for offset in (before, now):
+        monkeypatch.setattr(Given, "latest_given", offset)
+        assert calls.latest() == offset
+    assert len(calls.splits(before, now)) == (0 if now is None else 1)
+
+
 @pytest.mark.parametrize("offset", [None, 17, "2024-06", {"north": [1, 2], "south": {"a": None}}, 1.5, True])
 def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
     assert checked_offset(CustomSourceClass("m", "C"), offset) == offset
@@ -127,6 +162,24 @@ def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
 def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
     with pytest.raises(InvalidJobError, match=r"of the custom source must return what .* class=m:C, method=latest"):
         checked_offset(CustomSourceClass("m", "C"), offset)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            StructType([StructField("v", CharType(3))]),
+            r"do not have\. Write another one, .* cause=CharType\(3\) is not",
+        ),
+        (StructType([StructField("v", YearMonthIntervalType())]), "or a number of months.* cause=YearMonthInterval"),
+        (StructType([StructField("v", LongType(), nullable=False)]), "Leave NOT NULL out.* method=schema, column=v"),
+    ],
+)
+def test_columns_that_spark_takes_from_no_batch_are_refused_before_anything_runs(
+    schema: StructType, message: str
+) -> None:
+    with pytest.raises(InvalidJobError, match=rf"^sources\.s: `schema` of the custom source .*{message}"):
+        _columns(schema, CustomSourceClass("m", "C"), "sources.s")
 
 
 def test_equal_offsets_are_one_text() -> None:

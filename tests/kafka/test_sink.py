@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.job import Sink
 from tests.harness import manifests, run
 from tests.kafka.records import Orders, Row, job, summed
@@ -95,3 +97,37 @@ def test_rows_without_a_key_have_every_type_as_json(spark: SparkSession, kafka: 
         "ids": [row["id"]],
         "inner": {"a": row["id"]},
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"kafka.max.request.size": "500"}, InvalidJobError, "a row is larger, as a record, .* which is committed"),
+        (
+            {"kafka.delivery.timeout.ms": "1", "kafka.request.timeout.ms": "1"},
+            RetryableError,
+            "could not be sent to their topic, or only some of them. The epoch is committed, .* cause=.*Expiring",
+        ),
+    ],
+)
+def test_an_epoch_that_the_broker_does_not_take_is_committed_and_sent_later(
+    spark: SparkSession,
+    kafka: Kafka,
+    tmp_path: Path,
+    options: dict[str, str],
+    kind: type[MixedmodeError],
+    message: str,
+) -> None:
+    orders, topic = Orders.new(kafka, 1), kafka.new_topic()
+    orders.add(3)
+
+    def one_start(**settings: Any) -> None:
+        sink = Sink.kafka(topic, bootstrap_servers=kafka.bootstrap_servers, **settings)
+        run(job(tmp_path, orders.source()).sql("SELECT id, repeat('x', 900) AS text FROM t").write(sink), spark)
+
+    with pytest.raises(kind, match=message) as caught:
+        one_start(options=options)
+    assert f"topic={topic}, epoch=0" in str(caught.value)
+    assert len(manifests(tmp_path / "checkpoints")) == 1
+    one_start()
+    assert {json.loads(record.value or b"")["id"] for record in kafka.consume(topic)} == {1, 2, 3}

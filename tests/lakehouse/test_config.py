@@ -152,6 +152,17 @@ def test_a_spark_without_a_build_is_told_before_it_starts() -> None:
             "Start the job when the table has its first rows",
         ),
         ("Cannot load current offset at snapshot 5, the snapshot was expired or removed", "Keep snapshots for longer"),
+        (
+            'Cannot invoke "Long.longValue()" because the value of "org.apache.iceberg.Snapshot.parentId()" is null',
+            "was rolled back to a snapshot before",
+        ),
+        ("Cannot find snapshot after 7: not an ancestor of table's current snapshot", "was rolled back to a snapshot"),
+        ("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] The streaming query was reading", "deleted and made anew"),
+        ("[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE] If you never deleted it", "commits of its log have expired"),
+        (
+            "org.apache.iceberg.exceptions.NotFoundException: Failed to open input stream for file: /t/data/1.parquet",
+            "reads the table as it is now. file=/t/data/1.parquet",
+        ),
     ],
 )
 def test_what_the_formats_say_is_explained(said: str, means: str) -> None:

@@ -1,6 +1,7 @@
 """A table as an output, epoch by epoch: repeats, crashes between any two steps, going back, and others who write."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,22 @@ def test_a_table_with_other_columns_is_refused(spark: SparkSession, tmp_path: Pa
         output.sink.prepare([*FIELDS, pa.field("m", pa.string())], [], is_fresh=True)
     with pytest.raises(InvalidJobError, match="this table has no column `_op string`"):
         output.sink.prepare(FIELDS, KEY, is_fresh=True)
+
+
+def test_a_column_that_the_format_does_not_have_is_told_as_such(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    """A new start would end in the same way, so it must not be told as a passing failure."""
+    output = Output(spark, kind, tmp_path)
+
+    def prepare(name: str, field: pa.Field) -> None:
+        context = replace(output.sink._context, name=name)
+        other = LakehouseSink(sink(kind, tmp_path / "db" / name, mode="append"), context)
+        other.prepare([FIELDS[0], field], [], is_fresh=True)
+
+    with pytest.raises(InvalidJobError, match=r"cannot have such columns\. Cast or rename them in a sql step"):
+        prepare("interval", pa.field("v", pa.duration("us")))
+    prepare("quoted", pa.field("v", pa.struct([("a-`b", pa.int64())])))
 
 
 def test_a_job_that_goes_on_wants_its_table(spark: SparkSession, tmp_path: Path, kind: Format) -> None:

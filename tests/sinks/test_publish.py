@@ -12,7 +12,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.sinks.publish import (
     OutputColumn,
     OutputDescription,
@@ -38,6 +38,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 
 
 def stage(store: ObjectStore, epoch: int, subtask: int) -> StagedFile:
+    describe_output(store, DESCRIPTION)
     data = f"rows of {epoch}/{subtask}".encode()
     staged = paths.staged_path(Epoch(epoch), subtask, "a", "parquet")
     store.put(staged, data)
@@ -46,7 +47,7 @@ def stage(store: ObjectStore, epoch: int, subtask: int) -> StagedFile:
 
 
 def names(store: ObjectStore) -> list[str]:
-    return [path for path, _ in store.list()]
+    return [path for path, _ in store.list() if path != paths.OUTPUT_DESCRIPTION]
 
 
 def test_staged_files_get_their_final_names(store: ObjectStore) -> None:
@@ -54,6 +55,17 @@ def test_staged_files_get_their_final_names(store: ObjectStore) -> None:
     publish(store, files)
     assert names(store) == [file.final_path for file in files]
     assert store.get(files[1].final_path) == b"rows of 3/1"
+
+
+def test_a_folder_that_is_deleted_while_the_job_runs_gets_no_further_epoch(store: ObjectStore) -> None:
+    """Else the job would go on for days without a word, over an output that has lost its beginning."""
+    publish(store, [stage(store, 0, 0)])
+    files = [stage(store, 1, 0)]
+    store.delete([paths.OUTPUT_DESCRIPTION, *names(store)])
+    with pytest.raises(RetryableError, match=r"something deletes or moves the output folder\. Find out what it is"):
+        publish(store, files)
+    publish(store, [])
+    assert names(store) == []
 
 
 def test_publishing_again_changes_nothing(store: ObjectStore) -> None:
@@ -151,7 +163,7 @@ def test_a_description_is_written_once_and_read_back(store: ObjectStore) -> None
     describe_output(store, DESCRIPTION)
     describe_output(store, DESCRIPTION)
     assert read_output_description(store) == DESCRIPTION
-    assert names(store) == ["_mixedmode"]
+    assert [path for path, _ in store.list()] == ["_mixedmode"]
 
 
 def test_the_bytes_of_a_description_are_those_of_its_format(store: ObjectStore) -> None:

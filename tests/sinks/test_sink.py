@@ -137,6 +137,7 @@ def test_a_batch_run_takes_the_place_of_the_one_before_it(tmp_path: Path) -> Non
 
 def test_the_publication_of_a_batch_run_that_was_cut_short_is_finished(tmp_path: Path) -> None:
     before, now = batch(tmp_path), batch(tmp_path)
+    before.prepare(FIELDS, ["k"], is_fresh=True)
     before.publish(Epoch(0), [stage(before, tmp_path, [n], subtask=n, attempt="before") for n in range(3)])
     files = [stage(now, tmp_path, [10 + n], subtask=n, attempt="now") for n in range(2)]
     now.store.rename_all([(files[0].staged_path, files[0].final_path)])
@@ -183,6 +184,7 @@ def test_an_epoch_is_marked_after_its_files_and_naming_it_again_changes_nothing(
 
 def test_a_file_that_cannot_be_published_leaves_its_epoch_unmarked(tmp_path: Path) -> None:
     sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, marks_epochs=True)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
     files = [stage(sink, tmp_path, [1]), stage(sink, tmp_path, [3], subtask=1)]
     sink.store.delete([files[1].staged_path])
     with pytest.raises(CorruptStateError):
@@ -192,6 +194,7 @@ def test_a_file_that_cannot_be_published_leaves_its_epoch_unmarked(tmp_path: Pat
 
 def test_markers_of_later_epochs_are_rolled_back_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, marks_epochs=True)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
     for epoch in range(3):
         sink.publish(Epoch(epoch), [stage(sink, tmp_path, [epoch], epoch=epoch)])
     deleted: list[str] = []
@@ -221,6 +224,7 @@ def test_a_batch_run_takes_back_the_marker_of_the_one_before_it(tmp_path: Path) 
     seen: list[bool] = []
     for number in range(2):
         sink = FileSink("job", str(tmp_path / "out"), "parquet", replaces=True, marks_epochs=True)
+        sink.prepare(FIELDS, ["k"], is_fresh=True)
         files = [stage(sink, tmp_path, [number], attempt=f"run{number}")]
         sink.publish(Epoch(0), files)
         marker = read_marker(sink.store, Epoch(0))

@@ -81,6 +81,7 @@ def test_a_publication_that_was_cut_short_anywhere_is_finished(
     tmp_path: Path, done: tuple[bool, ...], order: list[str]
 ) -> None:
     sinks = outputs(tmp_path, names=order)
+    sinks.prepare({name: schemas()[name] for name in order}, known=())
     files = stage(sinks, tmp_path, {"": [1], "late": [2], "alerts": [3]})
     for file, is_done in zip(files, done, strict=True):
         if is_done:

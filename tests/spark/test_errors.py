@@ -80,6 +80,11 @@ def test_a_damaged_file_of_a_source_is_named_and_is_for_a_person_to_replace(caus
         ("java.io.FileNotFoundException: /x (Too many open files)", RetryableError, "`ulimit -n 4096`"),
         ("[PYTHON_VERSION_MISMATCH] Python 3.12 in worker, 3.11 in driver", InvalidJobError, "another version"),
         ("ModuleNotFoundError: No module named 'mixedmode'", InvalidJobError, "without our packages"),
+        (
+            "[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file file:/t/1.parquet. File does not",
+            RetryableError,
+            "a file that the epoch has to read is gone, and nothing of the epoch was committed. Restore the file",
+        ),
         ("[INVALID_CONF_VALUE.X] The value 'abc' in the config \"x\" SQLSTATE: 22022", InvalidJobError, "a setting"),
     ],
 )

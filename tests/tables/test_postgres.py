@@ -45,6 +45,23 @@ def test_a_commit_whose_answer_was_lost_is_not_repeated(postgres_place: Place) -
     assert place.rows() == [("a", 1, 0)], "without a key, a second insert would show"
 
 
+def test_a_server_that_only_reads_for_a_moment_is_waited_for(postgres_place: Place) -> None:
+    """As after a failover, while the name still leads to the server that is now a standby."""
+    place, waits = postgres_place, list[float]()
+    name = place.url.rpartition("/")[2].partition("?")[0]
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 2:
+            place.sql(f'SET transaction_read_only = off; ALTER DATABASE "{name}" RESET default_transaction_read_only')
+
+    sink = place.sink(sleep=wait)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    place.sql(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+    sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1)))])
+    assert (waits, place.rows()) == ([0.1, 0.5], [("a", 1)])
+
+
 def test_a_server_that_crashes_in_the_middle_and_comes_back(
     own_postgres: Postgres, sqlite_place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

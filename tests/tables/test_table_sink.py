@@ -244,6 +244,27 @@ def test_a_job_whose_table_is_gone_says_so(place: Place) -> None:
     assert place.rows() == [("b", 1)], "a fresh job may begin where no rows are"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "DROP TABLE totals",
+        "DROP TABLE _mixedmode",
+        "DROP TABLE _mixedmode_history_totals",
+        "ALTER TABLE totals DROP COLUMN n",
+        "ALTER TABLE _mixedmode_history_totals DROP COLUMN n",
+    ],
+)
+def test_a_table_that_is_changed_while_the_job_runs_is_told_as_such(place: Place, change: str) -> None:
+    sink = prepared(place)
+    sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1)))])
+    place.sql(change)
+    staged = [place.stage(sink, 1, up(("a", 2)))]
+    message = rf"dropped or changed while the job runs.*Put it back, .* cause=[^\n]*, table={re.escape(place.place())}$"
+    with pytest.raises(InvalidJobError, match=message):
+        sink.publish(Epoch(1), staged)
+    assert place.staged(sink), "it is written when the table is there again"
+
+
 # --- tables of a user's own ------------------------------------------------------------------------------------------
 
 
@@ -264,6 +285,20 @@ def test_with_create_false_everything_has_to_be_there(place: Place) -> None:
     assert place.rows() == [(1, "untouched", "a")]
 
 
+def test_two_jobs_do_not_share_a_table_that_the_database_calls_by_two_names(sqlite_place: Place) -> None:
+    """SQLite's names have no case, so `Totals` is the table `totals`."""
+    place = sqlite_place
+    first = prepared(place)
+    second = prepared(place, table="Totals", job="other", base=place.folder / "elsewhere")
+    with pytest.raises(FencedError, match="has taken over this table"):
+        first.publish(Epoch(0), [place.stage(first, 0, up(("a", 1)))])
+    second.publish(Epoch(0), [place.stage(second, 0, up(("a", 2)))])
+    renamed = prepared(place, table="TOTALS", job="other", base=place.folder / "elsewhere", is_fresh=False)
+    renamed.publish(Epoch(1), [place.stage(renamed, 1, up(("b", 3)))])
+    assert place.rows() == [("a", 2), ("b", 3)]
+    assert place.sql("SELECT table_name, last_epoch FROM _mixedmode") == [("TOTALS", 1)]
+
+
 def test_every_difference_of_a_users_own_table_is_named_at_once(place: Place) -> None:
     place.sql("CREATE TABLE totals (k bigint, needed text NOT NULL, twice bigint GENERATED ALWAYS AS (k * 2) STORED)")
     fields = [*FIELDS, pa.field("twice", pa.int64()), pa.field("more", pa.int32())]
@@ -273,9 +308,12 @@ def test_every_difference_of_a_users_own_table_is_named_at_once(place: Place) ->
     bigint, text, integer = (
         ("bigint", "text", "integer") if place.kind == "postgres" else ("INTEGER", "TEXT", "INTEGER")
     )
-    unique = 'constraint is on exactly the key columns (ADD UNIQUE ("k"))'
+    unique = (
+        "constraint, of types and collations that distinguish all texts, is on exactly the key columns "
+        '(ADD UNIQUE ("k"))'
+    )
     if place.kind == "sqlite":
-        unique = 'index is on exactly the key columns (CREATE UNIQUE INDEX: "k")'
+        unique = 'index, with the collation BINARY, is on exactly the key columns (CREATE UNIQUE INDEX: "k")'
     assert str(caught.value) == (
         f"the table is not as this job needs it, and nothing was written: column k is bigint and has to be {text}; "
         f'column n is missing (ADD COLUMN "n" {bigint}); column twice is computed by the database, and the job writes '
@@ -283,6 +321,31 @@ def test_every_difference_of_a_users_own_table_is_named_at_once(place: Place) ->
         f"NOT NULL without a default; no primary key or unique {unique}. Change the table, or the job; or name another "
         f"table. table={place.place()}"
     )
+
+
+#: declarations of the key for which `a` and `A`, or `a` and `a `, are one text
+EQUATING = {
+    "postgres": ("citext PRIMARY KEY", "folded PRIMARY KEY", 'text COLLATE "loose" PRIMARY KEY', "text PRIMARY KEY"),
+    "sqlite": ("text COLLATE NOCASE PRIMARY KEY", "text COLLATE RTRIM UNIQUE", "text", "text"),
+}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_key_whose_table_takes_two_texts_for_one_is_refused(place: Place, number: int) -> None:
+    """Two keys of the job would share a row, and the newer one would replace the other."""
+    if place.kind == "postgres":
+        place.sql("CREATE EXTENSION citext; CREATE DOMAIN folded AS citext")
+        place.sql("CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+    place.sql(f"CREATE TABLE totals (k {EQUATING[place.kind][number]}, n bigint)")
+    if number == 3:  # the index alone
+        loose = '"loose"' if place.kind == "postgres" else "NOCASE"
+        place.sql(f"CREATE UNIQUE INDEX own ON totals (k COLLATE {loose})")
+    with pytest.raises(InvalidJobError, match="is on exactly the key columns"):
+        prepared(place)
+    place.sql("DROP TABLE totals")
+    sink = prepared(place)
+    sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1), ("A", 2), ("a ", 3)))])
+    assert set(place.rows()) == {("a", 1), ("A", 2), ("a ", 3)}
 
 
 def test_a_job_that_comes_to_have_another_column_is_told_what_to_add(place: Place) -> None:

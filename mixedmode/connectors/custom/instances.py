@@ -64,14 +64,15 @@ def call_user_method(named: NamedClass[T], own: T, method: Callable[..., R], *ar
 def calling(named: NamedClass[T], own: T, method: str) -> Iterator[None]:
     """Convert errors of the block, which calls a method of `own`, an instance of the class.
 
-    Errors of our own kinds keep their kind, since the method chose it. All other exceptions become a RetryableError.
+    Errors of our own kinds keep their kind, since the method chose it. All other exceptions become a RetryableError,
+    and so does `sys.exit`, with which the driver would end as if the job were done.
     """
     try:
         yield
     except MixedmodeError as error:
         msg = f"{hidden(_in_one_line(str(error)))} class={named.label}, method={method}"
         raise type(error)(msg) from None
-    except Exception as error:  # noqa: BLE001 - whatever the method raises
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the method raises; an exit would end the job
         from mixedmode.operators.process.failures import line_of, shown_error  # noqa: PLC0415 - much to import, rarely needed
 
         msg = _in_one_line(

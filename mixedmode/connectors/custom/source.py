@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.connectors.custom.classes import Offset
@@ -22,6 +24,7 @@ from mixedmode.connectors.custom.spec import CustomSourceSpec
 from mixedmode.connectors.custom.stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.sources.source import Admission, OpenSource, parse_ddl
+from mixedmode.spark.errors import spark_text
 from mixedmode.spark.frames import arrow_fields
 
 #: without this setting, Spark would run each availableNow query that reads such a source as one micro-batch
@@ -45,7 +48,7 @@ class CustomSourceReader(OpenSource):
             msg = f"{where}: {not_what(self._named, 'schema', 'Spark DDL as text', ddl)}"
             raise InvalidJobError(msg)
         self.schema = parse_ddl(ddl, where=where)
-        self._options = source_options(self._named, pa.schema(arrow_fields(self.schema)))
+        self._options = source_options(self._named, _columns(self.schema, self._named, where))
         session.dataSource.register(CustomDataSource)
         session.conf.set(_WRAPPER, "true")
 
@@ -69,6 +72,26 @@ class CustomSourceReader(OpenSource):
     @override
     def stream(self, admission: Admission) -> DataFrame:
         return self._session.readStream.format(FORMAT).schema(self.schema).options(**self._options).load()
+
+
+def _columns(schema: StructType, named: CustomSourceClass, where: str) -> pa.Schema:
+    """Return the columns that batches must have. Raise InvalidJobError for those that Spark takes from no batch."""
+    needed = [field.name for field in schema if not field.nullable]
+    if needed:
+        msg = (
+            f"{where}: `schema` of the custom source declares a column NOT NULL, and Spark takes no such column from a "
+            f"class. Leave NOT NULL out. class={named.label}, method=schema, column={needed[0]}"
+        )
+        raise InvalidJobError(msg)
+    try:
+        return pa.schema(arrow_fields(schema))
+    except PySparkException as error:
+        msg = (
+            f"{where}: `schema` of the custom source names a type that batches of pyarrow do not have. Write another "
+            "one, such as string for char(n) and varchar(n), or a number of months. "
+            f"class={named.label}, method=schema, cause={spark_text(error)}"
+        )
+        raise InvalidJobError(msg) from error
 
 
 def _offset(lines: Sequence[str]) -> Offset | None:

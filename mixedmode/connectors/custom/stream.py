@@ -68,14 +68,20 @@ class Calls:
         self._named = named
         self._fields = columns
         self._own: CustomSource | None = None
+        self._newest: Offset | None = None  # that this process knows
 
     def latest(self) -> Offset | None:
         """Return the offset up to which the source can be read now, after checking it."""
         own = self._object()
-        return checked_offset(self._named, call_user_method(self._named, own, own.latest))
+        found = checked_offset(self._named, call_user_method(self._named, own, own.latest))
+        self._check_order(self._newest, found)
+        self._newest = found
+        return found
 
     def splits(self, start: Offset | None, end: Offset | None) -> list[InputPartition]:
         """Return the splits of a range, pickled."""
+        self._check_order(start, end)  # a start of the job knows the offset before only here
+        self._newest = end if self._newest is None else self._newest
         if end is None:
             return []
         own = self._object()
@@ -94,6 +100,23 @@ class Calls:
         with calling(self._named, own, "read"):
             for batch in own.read(split):
                 yield self._fitting(batch)
+
+    def _check_order(self, before: Offset | None, now: Offset | None) -> None:
+        """Raise InvalidJobError if an offset is certainly before an earlier one: records would be read twice, or never.
+
+        Offsets are any JSON, so only None and numbers can be compared.
+        """
+        is_number = all(isinstance(one, int | float) for one in (before, now))
+        if before is None or (now is not None and not (is_number and now < before)):
+            return
+        msg = (
+            "`latest` of the custom source went back. An offset must never decrease, and None means that there was no "
+            "data yet, so records would be read twice, or never; nothing of this epoch was committed. Correct "
+            "`latest`, and start the job again. If the error stays, the range is already planned: take a savepoint, "
+            f"and restore it to a new checkpointing.dir. class={self._named.label}, method=latest, before={before}, "
+            f"found={now}"
+        )
+        raise InvalidJobError(msg)
 
     def _fitting(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the batch with exactly the columns of the schema."""

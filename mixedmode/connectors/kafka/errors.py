@@ -20,18 +20,16 @@ _LOST = (
         "topic={0}, partition={1}, offsets=[{2}, {3})",
     ),
     (
-        re.compile(r"Partition (\S+)-(\d+) offset was changed from (\d+) to (\d+)"),
-        "topic={0}, partition={1}, read up to {2}, but it now ends at {3}: the topic was made anew",
-    ),
-    (
         re.compile(r"Added partition (\S+)-(\d+) starts from (\d+) instead of 0"),
         "topic={0}, partition={1}, offsets=[0, {2})",
     ),
     (re.compile(r"Partitions? (\S+(?:, ?\S+)*) (?:have|has) been deleted"), "partitions deleted={0}"),
     (re.compile(r"Cannot find initial offsets for partitions (.*?)\. They may"), "partitions deleted={0}"),
 )
+_MADE_ANEW = re.compile(r"Partition (\S+)-(\d+) offset was changed from (\d+) to (\d+)")
 _NO_TOPIC = re.compile(r"UnknownTopicOrPartitionException|UNKNOWN_TOPIC_OR_PARTITION|Topic \S+ not present in metadata")
 _NOT_ALLOWED = re.compile(r"\w*(?:Authentication|Authorization)Exception: ([^\n]*)")
+_TOO_LARGE = re.compile(r"RecordTooLargeException: ([^\n]*)")
 _NO_CLIENT = re.compile(r"Failed to (?:create new KafkaAdminClient|construct kafka (?:consumer|producer))")
 _NO_ANSWER = re.compile(
     r"TimeoutException: ((?:Timed out|Timeout|Failed to update metadata|Call\()[^\n]*)|(No resolvable bootstrap urls)"
@@ -54,6 +52,16 @@ def kafka_problem(text: str) -> MixedmodeError | None:
                 f"happening, have the topic keep its records for longer. {values.format(*lost.groups())}"
             )
             return InvalidJobError(msg)
+    anew = _MADE_ANEW.search(text)
+    if anew is not None:
+        msg = (
+            "a topic of Kafka ends before the offset up to which this job has read it: it was deleted and made anew, "
+            "or has lost its newest records. Nothing was committed. Give the job a new execution.checkpointing.dir and "
+            "output: it reads the topic from its beginning. With `allow-data-loss: true` it goes on behind what the "
+            f"topic has now, which is not read. topic={anew[1]}, partition={anew[2]}, read_up_to={anew[3]}, "
+            f"ends_at={anew[4]}"
+        )
+        return InvalidJobError(msg)
     other = _OTHER_PARTITIONS.search(text)
     if other is not None:
         msg = (
@@ -68,6 +76,14 @@ def kafka_problem(text: str) -> MixedmodeError | None:
             f"kafka.ssl.*), or the user's rights. cause={refused[1].strip()[:300]}"
         )
         return InvalidJobError(msg)
+    large = _TOO_LARGE.search(text)
+    if large is not None:
+        msg = (
+            "a row is larger, as a record, than the producer or the topic of a Kafka sink takes. Raise "
+            "kafka.max.request.size in the sink's `options`, and max.message.bytes of the topic, and start the job "
+            f"again: it sends the epoch, which is committed. cause={large[1].strip()[:300]}"
+        )
+        return InvalidJobError(msg)
     if _NO_CLIENT.search(text):
         msg = (
             "Kafka's client does not start with these `options` of the source or sink, and nothing was committed. "
@@ -78,7 +94,7 @@ def kafka_problem(text: str) -> MixedmodeError | None:
         found = re.search(r"Topic (\S+) not present", text)
         msg = (
             "a Kafka topic of the job does not exist, and the job makes none. Create it, with the number of partitions "
-            f"that you want, or correct its name.{'' if found is None else f' topic={found[1]}'}"
+            f"that you want, or correct its name{'' if found is None else f'. topic={found[1]}'}"
         )
         return InvalidJobError(msg)
     silent = _NO_ANSWER.search(text)

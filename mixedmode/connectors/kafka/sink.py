@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from typing_extensions import override
 
@@ -26,12 +27,13 @@ from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
 from mixedmode.connectors.kafka.rows import RecordShape, records_of
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
 from mixedmode.crash_points import reach
-from mixedmode.errors import FencedError
+from mixedmode.errors import FencedError, MixedmodeError, RetryableError
 from mixedmode.operators.interface import OP_COLUMN
-from mixedmode.secrets import resolve, resolve_all
+from mixedmode.secrets import hidden, resolve, resolve_all
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
+from mixedmode.spark.errors import innermost
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)
@@ -87,7 +89,10 @@ class KafkaSink(StagedSink):
         if not self._is_done(sent, epoch, staged):
             session, context = self._context.session, self._context
             records = records_of(session, self.store, staged, self._shape, context.job, epoch)
-            records.write.format("kafka").options(**self._options(), topic=self._sink.topic).mode("append").save()
+            try:
+                records.write.format("kafka").options(**self._options(), topic=self._sink.topic).mode("append").save()
+            except (PySparkException, Py4JJavaError) as error:
+                raise self._not_sent(error, epoch) from error
             reach("kafka-sent", epoch)
             self._note(epoch)
         self.delete_staged(staged)
@@ -127,6 +132,19 @@ class KafkaSink(StagedSink):
 
     def _note(self, epoch: Epoch) -> None:
         self.store.put(paths.SENT, encode_as(_SENT, _Sent(epoch, self._context.generation)))
+
+    def _not_sent(self, error: Exception, epoch: Epoch) -> MixedmodeError:
+        """Return the error for an epoch that was not sent, or only in part. It is committed, unlike other failures."""
+        cause = str(error)
+        found = kafka_problem(cause)
+        if found is not None:
+            return type(found)(hidden(f"{found}, topic={self._sink.topic}, epoch={epoch}"))
+        msg = (
+            "the rows of an epoch could not be sent to their topic, or only some of them. The epoch is committed, and "
+            "all of its rows are sent again when the epoch is repeated, or the job is started again. Look at the "
+            f"cause. cause={hidden(innermost(cause))}, topic={self._sink.topic}, epoch={epoch}"
+        )
+        return RetryableError(msg)
 
     def _check_topic(self) -> None:
         options = {**self._options(), "subscribe": self._sink.topic}

@@ -10,6 +10,16 @@ _DELTA_CHANGE = re.compile(
 _ICEBERG_CHANGE = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
 _ICEBERG_EMPTY = re.compile(r'"this\.lastOffsetForTriggerAvailableNow" is null')
 _ICEBERG_EXPIRED = re.compile(r"Cannot load current offset at snapshot (\d+)|[^\n]*snapshot was expired or removed")
+_DELTA_LOG_GONE = re.compile(r"\[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE\]")
+_DELTA_ANEW = re.compile(r"\[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE\]")
+#: what Iceberg says when it looks for the snapshot after one that does not lead to the current one
+_ICEBERG_ROLLED_BACK = re.compile(r'Snapshot\.parentId\(\)" is null|not an ancestor of table\'s current snapshot')
+_ICEBERG_FILE_GONE = re.compile(
+    r"NotFoundException: (?:Failed to open input stream for file|Location does not exist): (\S+)"
+)
+#: what both formats say of columns that a table of theirs cannot have
+_NO_COLUMN = re.compile(r"Not a supported type|Invalid schema for v|unsupported data types?|invalid character")
+_NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
 _CHANGED = (
     "the table of a source was changed by an update, a delete or a merge, and a stream reads what is added to a table "
@@ -17,6 +27,16 @@ _CHANGED = (
     "updated then keep the old value in the result), or read the table as it is now: give the job a new "
     "execution.checkpointing.dir and output. {value}"
 )
+
+
+def columns_problem(text: str, where: str) -> InvalidJobError | None:
+    """Return the error if a table cannot have the columns of an output, else None.  where: names the table."""
+    if _NO_COLUMN.search(text) is None:
+        return None
+    return InvalidJobError(
+        "the table of an output cannot have such columns. Cast or rename them in a sql step, as in CAST(x AS STRING). "
+        f"{where}, cause={text}"
+    )
 
 
 def lakehouse_problem(text: str) -> InvalidJobError | None:
@@ -38,6 +58,24 @@ def lakehouse_problem(text: str) -> InvalidJobError | None:
             "the snapshot of a source's table up to which the job has read has expired, so what came after it cannot "
             "be told. Keep snapshots for longer than the job may stand still (history.expire.max-snapshot-age-ms), and "
             "give the job a new execution.checkpointing.dir and output"
+        )
+    if _ICEBERG_ROLLED_BACK.search(text):
+        return InvalidJobError(
+            "the Iceberg table of a source was rolled back to a snapshot before the one up to which the job has read, "
+            f"so rows in the result are no longer in the table. Nothing was committed. {_NEW_JOB}"
+        )
+    if _DELTA_ANEW.search(text):
+        return InvalidJobError(
+            "the Delta table of a source was deleted and made anew since the job has read it, and its commits have the "
+            f"same numbers again. Nothing was committed. {_NEW_JOB}"
+        )
+    found = _ICEBERG_FILE_GONE.search(text)
+    if _DELTA_LOG_GONE.search(text) or found is not None:
+        return InvalidJobError(
+            "the table of a source no longer has what the job has yet to read: commits of its log have expired, or "
+            "files were removed. Nothing was committed. Keep them for longer than the job may stand still "
+            "(delta.logRetentionDuration, VACUUM; history.expire.max-snapshot-age-ms). "
+            f"{_NEW_JOB}{'' if found is None else f'. file={found[1]}'}"
         )
     found = _NEW_COLUMNS.search(text)
     if found is not None:

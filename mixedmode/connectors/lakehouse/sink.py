@@ -27,6 +27,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.connectors.lakehouse.delta import DeltaTable
+from mixedmode.connectors.lakehouse.errors import columns_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec
 from mixedmode.connectors.lakehouse.table import (
@@ -365,28 +366,27 @@ class LakehouseSink(StagedSink):
     def _where(self) -> str:
         return f"table={self._spec.place}"
 
-    def _not_there(self, error: BaseException) -> InvalidJobError:
-        msg = (
+    def _not_there(self, cause: str) -> InvalidJobError:
+        return InvalidJobError(
             "Spark cannot open the table of an output. If the job goes on from a checkpoint, put the old table back; "
-            "and see that Spark has the jars and the catalog for it. "
-            f"{self._where}, cause={hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]}"
+            f"and see that Spark has the jars and the catalog for it. {self._where}, cause={cause}"
         )
-        return InvalidJobError(msg)
 
     @contextmanager
     def _outside(self, action: str) -> Iterator[None]:
         """Convert Spark's errors about the table to our kinds of error."""
         try:
             yield
-        except AnalysisException as error:
-            raise self._not_there(error) from error
         except (PySparkException, Py4JError) as error:
+            cause = hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]
+            found = columns_problem(cause, self._where)
+            if found is None and isinstance(error, AnalysisException):
+                found = self._not_there(cause)
             msg = (
                 f"Spark could not {action} the table of an output. What is committed stays so, and is published when "
-                "the job is started again, or repeats the epoch. "
-                f"{self._where}, cause={hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]}"
+                f"the job is started again, or repeats the epoch. {self._where}, cause={cause}"
             )
-            raise RetryableError(msg) from error
+            raise found or RetryableError(msg) from error
 
 
 def _own_session(session: SparkSession) -> SparkSession:

@@ -171,9 +171,8 @@ def _has_only(commit: Commit, epoch: Epoch) -> bool:
 
 def create_sql(table: str, table_format: str, schema: StructType, partition_by: Sequence[str]) -> str:
     """Return the statement that creates a table unless it exists."""
-    columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in schema)
     partitions = f" PARTITIONED BY ({', '.join(map(quoted, partition_by))})" if partition_by else ""
-    return f"CREATE TABLE IF NOT EXISTS {table} ({columns}) USING {table_format}{partitions}"
+    return f"CREATE TABLE IF NOT EXISTS {table} ({schema.toDDL()}) USING {table_format}{partitions}"
 
 
 def merge_sql(table: str, columns: Columns) -> str:

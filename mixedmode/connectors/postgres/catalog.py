@@ -39,16 +39,22 @@ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdroppe
 JOIN pg_type t ON t.oid = a.atttypid
 WHERE n.nspname = %s AND c.relname = %s
 """
-# only indexes that ON CONFLICT can use: no expression, no predicate, not deferrable
+# only indexes that ON CONFLICT can use: no expression, no predicate, not deferrable. It uses all of them, so each one
+# must distinguish all keys: citext, and a collation that is not deterministic, take `a` and `A` for one
 _UNIQUE_KEYS = """
-SELECT array(SELECT a.attname::text FROM unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
-             JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
-             WHERE k.place <= i.indnkeyatts)
+SELECT array_agg(a.attname::text), bool_and(coalesce(b.typname, t.typname) <> 'citext' AND NOT EXISTS (
+           SELECT FROM pg_collation l
+           WHERE l.oid IN (a.attcollation, i.indcollation[(k.place - 1)::int]) AND NOT l.collisdeterministic))
 FROM pg_index i
 JOIN pg_class c ON c.oid = i.indrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE n.nspname = %s AND c.relname = %s
+CROSS JOIN unnest(i.indkey) WITH ORDINALITY AS k (attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
+WHERE n.nspname = %s AND c.relname = %s AND k.place <= i.indnkeyatts
   AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
+GROUP BY i.indexrelid
 """
 
 
@@ -85,9 +91,12 @@ def types_of(connection: psycopg.Connection, schema: str, table: str) -> dict[st
 
 
 def has_unique_key(connection: psycopg.Connection, schema: str, table: str, columns: Sequence[str]) -> bool:
-    """Return whether exactly these columns are the primary key of the table, or have a unique constraint."""
+    """Return whether exactly these columns are the primary key of the table, or have a unique constraint, and no such
+    key takes two texts for one.
+    """
     rows = connection.execute(_UNIQUE_KEYS, [schema, table]).fetchall()
-    return any(set(names) == set(columns) for (names,) in rows)
+    found = [is_exact for names, is_exact in rows if set(names) == set(columns)]
+    return bool(found) and all(found)
 
 
 def differences(actual: Sequence[ActualColumn], shape: Shape, *, has_key: bool) -> list[str]:
@@ -109,7 +118,10 @@ def differences(actual: Sequence[ActualColumn], shape: Shape, *, has_key: bool) 
     ]
     if shape.key_columns and not has_key:
         listed = ", ".join(f'"{name}"' for name in shape.key_columns)
-        found.append(f"no primary key or unique constraint is on exactly the key columns (ADD UNIQUE ({listed}))")
+        found.append(
+            "no primary key or unique constraint, of types and collations that distinguish all texts, is on exactly "
+            f"the key columns (ADD UNIQUE ({listed}))"
+        )
     return found
 
 

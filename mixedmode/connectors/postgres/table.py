@@ -26,6 +26,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import (
+    CHANGED,
     DELETE,
     OP_COLUMN,
     Database,
@@ -49,6 +50,8 @@ _PUT_ENTRY = (
     f"INSERT INTO {{}} AS e (table_name, {', '.join(_ENTRY)}) VALUES (%s{', %s' * len(_ENTRY)}) "  # noqa: S608
     f"ON CONFLICT (table_name) DO UPDATE SET ({', '.join(_ENTRY)}) = ({', '.join(f'EXCLUDED.{n}' for n in _ENTRY)})"
 )
+#: what the server says of a table that has lost its columns, its key or itself
+_CHANGES = (errors.UndefinedTable, errors.UndefinedColumn, errors.DatatypeMismatch, errors.InvalidColumnReference)
 _LEDGER_DDL = (
     "CREATE TABLE {} (table_name text PRIMARY KEY, job text NOT NULL, output text NOT NULL, run text NOT NULL, "
     "owner text NOT NULL, generation bigint NOT NULL, key_columns text NOT NULL, first_epoch bigint, "
@@ -87,8 +90,12 @@ class PostgresTable(Database):
             yield
         except (psycopg.IntegrityError, psycopg.DataError, errors.RaiseException) as error:
             raise _refused(error) from error  # at the commit
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        # a server that has just become a standby, or is about to become the primary, only reads for a moment
+        except (psycopg.OperationalError, psycopg.InterfaceError, errors.ReadOnlySqlTransaction) as error:
             raise LostConnectionError(login.told(error)) from error
+        except _CHANGES as error:
+            cause = hidden(error.diag.message_primary or login.told(error))
+            raise InvalidJobError(CHANGED.format(cause=cause, place=self.place)) from error
         except psycopg.Error as error:
             msg = (
                 "the database refuses what the job has to do there. Give the user of the job what it lacks, or change "

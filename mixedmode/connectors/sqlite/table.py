@@ -24,6 +24,7 @@ from mixedmode.connectors.sqlite.types import created_as, holds, values_of
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import (
+    CHANGED,
     DELETE,
     OP_COLUMN,
     Database,
@@ -47,6 +48,7 @@ _LEDGER_DDL = (
     "run TEXT NOT NULL, owner TEXT NOT NULL, generation INTEGER NOT NULL, key_columns TEXT NOT NULL, "
     "first_epoch INTEGER, last_epoch INTEGER, content TEXT NOT NULL)"
 )
+_THIS_TABLE = "table_name = ? COLLATE NOCASE"  # to SQLite, `Totals` and `totals` are one table
 _KEYS = "temp._mixedmode_keys"
 #: codes of failures that may not recur in a retry, now or after a repair
 _OUTSIDE = {
@@ -84,7 +86,7 @@ class SqliteTable(Database):
                 f"or name the one that there was. table={self.place}"
             )
             raise InvalidJobError(msg)
-        with self._explained():
+        with self._explained(creates=creates):
             if creates:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
             # autocommit, so that this module begins no transaction of its own
@@ -105,7 +107,7 @@ class SqliteTable(Database):
                     raise
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self, *, creates: bool) -> Iterator[None]:
         try:
             yield
         except sqlite3.IntegrityError as error:
@@ -114,6 +116,8 @@ class SqliteTable(Database):
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR)
             if code & 0xFF in _OUTSIDE:
                 raise LostConnectionError(str(error)) from error
+            if code == sqlite3.SQLITE_ERROR and not creates:  # a statement that was possible before
+                raise InvalidJobError(CHANGED.format(cause=error, place=self.place)) from error
             msg = (
                 "SQLite refuses what the job has to do there. Check that the file is a database that can be written "
                 f"to, and the name of the table. cause={error}, table={self.place}"
@@ -187,21 +191,24 @@ class SqliteTransaction(Transaction):
         if shape.key_columns and not self._has_unique_key(columns, shape.key_columns):
             listed = ", ".join(map(_quoted, shape.key_columns))
             found.append(
-                f"no primary key or unique index is on exactly the key columns (CREATE UNIQUE INDEX: {listed})"
+                "no primary key or unique index, with the collation BINARY, is on exactly the key columns "
+                f"(CREATE UNIQUE INDEX: {listed})"
             )
         return found
 
     def _has_unique_key(self, columns: Sequence[Any], key_columns: Sequence[str]) -> bool:
-        wanted = {name.lower() for name in key_columns}
-        if {row[1].lower() for row in columns if row[5]} == wanted:
-            return True
-        for _, index, is_unique, _, is_partial in self._connection.execute(
+        """Return whether a unique key on these columns exists that also distinguishes `a` and `A`, or `a` and `a `."""
+        wanted, is_rowid = {name.lower() for name in key_columns}, True
+        for _, index, is_unique, origin, is_partial in self._connection.execute(
             f"PRAGMA index_list({_quoted(self._table)})"
         ).fetchall():
-            names = [row[2] for row in self._connection.execute(f"PRAGMA index_info({_quoted(index)})")]
-            if is_unique and not is_partial and None not in names and {name.lower() for name in names} == wanted:
+            is_rowid = is_rowid and origin != "pk"
+            parts = self._connection.execute(f"PRAGMA index_xinfo({_quoted(index)})").fetchall()
+            keys = [(name, collation) for _, _, name, _, collation, is_key in parts if is_key]
+            is_exact = all(name is not None and collation.upper() == "BINARY" for name, collation in keys)
+            if is_unique and not is_partial and is_exact and {name.lower() for name, _ in keys} == wanted:
                 return True
-        return False
+        return is_rowid and {row[1].lower() for row in columns if row[5]} == wanted
 
     @override
     def create(self, shape: Shape) -> None:
@@ -229,7 +236,7 @@ class SqliteTransaction(Transaction):
     @override
     def entry(self) -> Entry | None:
         """Read the entry without a lock on the row: SQLite locks the file as a whole."""
-        statement = f'SELECT {", ".join(_LEDGER_COLUMNS)} FROM "{LEDGER}" WHERE table_name = ?'
+        statement = f'SELECT {", ".join(_LEDGER_COLUMNS)} FROM "{LEDGER}" WHERE {_THIS_TABLE}'
         row = self._connection.execute(statement, [self._table]).fetchone()
         if row is None:
             return None
@@ -239,11 +246,12 @@ class SqliteTransaction(Transaction):
     @override
     def put(self, entry: Entry) -> None:
         statement = (
-            f'INSERT OR REPLACE INTO "{LEDGER}" (table_name, {", ".join(_LEDGER_COLUMNS)}) '
+            f'INSERT INTO "{LEDGER}" (table_name, {", ".join(_LEDGER_COLUMNS)}) '
             f"VALUES (?{', ?' * len(_LEDGER_COLUMNS)})"
         )
         values = {name: getattr(entry, name) for name in _LEDGER_COLUMNS}
         values["key_columns"] = json.dumps(entry.key_columns)
+        self._connection.execute(f'DELETE FROM "{LEDGER}" WHERE {_THIS_TABLE}', [self._table])
         self._connection.execute(statement, [self._table, *values.values()])
 
     @override

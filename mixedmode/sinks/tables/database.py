@@ -40,6 +40,14 @@ class Shape:
         return self.names if self.key_columns else []
 
 
+#: the error for a statement that was possible when the job started
+CHANGED = (
+    "a table of this output was dropped or changed while the job runs, so nothing of the epoch is in it. Put it back, "
+    "and start the job again: the start names what is missing, and the epoch, which is committed, is written then. "
+    "cause={cause}, table={place}"
+)
+
+
 class LostConnectionError(Exception):
     """The connection cannot be opened, or broke: the transaction was applied completely, or not at all."""
 
