@@ -19,7 +19,7 @@ from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.layout import JoinLayout
-from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows, joined_with_lengths, parts_of, without_prefix
+from mixedmode.operators.top.rows import cut, decoded_rows, joined_with_lengths, parts_of, row_pieces, without_prefix
 from mixedmode.sort import sort_order
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, stored_keys
@@ -41,7 +41,7 @@ def bag_rows(layout: JoinLayout, side: int, packed: pa.LargeBinaryArray) -> list
 def packed_rows(layout: JoinLayout, side: int, keys: pa.Array, columns: Sequence[pa.Array]) -> pa.LargeBinaryArray:
     """Return packed rows (n,) of a side from their encoded keys and columns."""
     fields = layout.sides[side]
-    return joined_with_lengths(keys, [], [encoded_rows(columns, fields)] if fields else [])
+    return joined_with_lengths(keys, [], row_pieces(columns, fields))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,10 @@ from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.operators.top.rows import (
     cut,
     decoded_rows,
-    encoded_rows,
     joined_with_lengths,
     keys_of,
     parts_of,
+    row_pieces,
     without_prefix,
 )
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, leading_times
@@ -92,5 +92,4 @@ def waiting_entries(
 ) -> pa.Array:
     """Return the entries (n,) of rows of a side: their time, encoded key and columns."""
     fields = layout.sides[side]
-    rows = [encoded_rows(columns, fields)] if fields else []
-    return joined(encoded_times(times_us), joined_with_lengths(keys, [], rows))
+    return joined(encoded_times(times_us), joined_with_lengths(keys, [], row_pieces(columns, fields)))

@@ -57,8 +57,7 @@ class RowLayout:
         """Return the encoded keys (n,) and the packed rows (n,). `order` and `row` are the columns of the layout."""
         encoded = encode_keys(keys, self.key_schema)
         ordered = [_order_bytes(column, by) for column, by in zip(order, self.order, strict=True)]
-        rows = _row_pieces(row, self.row_fields) if self.row_fields else []
-        return encoded, joined_with_lengths(encoded, ordered, rows)
+        return encoded, joined_with_lengths(encoded, ordered, row_pieces(row, self.row_fields))
 
     def unpack_keys(self, packed: pa.LargeBinaryArray) -> list[pa.Array]:
         """Return the key columns of packed rows (n,)."""
@@ -95,9 +94,9 @@ def encoded_rows(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.
     return encode_keys([_stored(column) for column in columns], _row_schema(fields))
 
 
-def _row_pieces(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[Any]:
-    """Return the pieces of encoded rows, which are joined with those of the key and the order at once."""
-    return key_pieces([_stored(column) for column in columns], _row_schema(fields))
+def row_pieces(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[Any]:
+    """Return the pieces of encoded rows, to be joined with those of key and order at once; [] without fields."""
+    return key_pieces([_stored(column) for column in columns], _row_schema(fields)) if fields else []
 
 
 def decoded_rows(rows: pa.Array, fields: Sequence[pa.Field]) -> list[pa.Array]:
