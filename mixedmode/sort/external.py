@@ -4,7 +4,7 @@ Rows are collected until sorting them would exceed the budget. Then they are sor
 run; with a combiner they stay in memory if combining reduces them enough. At the end the runs are merged.
 
 The budget B is divided as follows:
-  collecting   rows with which the peak of sorting, `_sort_peak_bytes`, is at most B
+  collecting   rows with which the peak of sorting (buffer.py) is at most B
   merging      rows that never spilled: at most B / 4; one chunk of each run: B / 10 together, which may be in memory
                four times over (chunks, cut pieces, their concatenation, sorted)
   emitting     at most B / 8, twice while it is joined
@@ -26,15 +26,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
-import numpy as np
 import pyarrow as pa
 
 from mixedmode.errors import InternalError, RetryableError
-from mixedmode.sort.columns import sort_columns
+from mixedmode.sort.buffer import Buffer
 from mixedmode.sort.merge import merge_runs
-from mixedmode.sort.order import check_sorted, find_unsorted, sort_order, take_rows
+from mixedmode.sort.order import check_sorted
 from mixedmode.sort.runs import Run, read_run, write_run
-from mixedmode.sort.tables import Combine, combined, joined, rows_within, slices, whole_keys, whole_times
+from mixedmode.sort.tables import Combine, combined, joined, slices, whole_keys, whole_times
 
 EMIT_BYTES = 8 * 2**20  # large enough that a call per table costs nothing, small enough to stay near the cache
 
@@ -42,9 +41,9 @@ EMIT_BYTES = 8 * 2**20  # large enough that a call per table costs nothing, smal
 Undivided = Literal["row", "time", "key"]
 
 _FAN_IN = 64  # runs merged at once: more would make chunks so small that reading them costs more than another pass
-_SORT_BYTES_PER_ROW = 48  # six arrays of 8 bytes: key bounds, rows, packed words, one word, row numbers, the order
 _BLOCK_BYTES_MIN = 4 * 2**10  # a smaller block is mostly its own header
 _BLOCK_BYTES_MAX = 2**20
+_PIECE_BYTES_MAX = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class ExternalSorter:
         self._undivided = undivided
         self._emit_bytes = max(1, min(emit_bytes, budget_bytes // 8))
         self._block_bytes = min(max(budget_bytes // 10 // _FAN_IN, _BLOCK_BYTES_MIN), _BLOCK_BYTES_MAX)
-        self._buffer = _Buffer()
+        self._buffer = self._new_buffer()
         self._runs = list[Run]()  #: in order of arrival, so that the merge is stable
         self._folder: Path | None = None
         self._schema: pa.Schema | None = None
@@ -121,7 +120,7 @@ class ExternalSorter:
     def close(self) -> None:
         """Forget all rows and remove the spill files. May be called more than once."""
         self._is_adding = False
-        self._buffer = _Buffer()
+        self._buffer = self._new_buffer()
         self._runs = []
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)  # scratch: failing to remove it must not hide an error
@@ -150,15 +149,20 @@ class ExternalSorter:
             return
         if self._combine is not None:
             self._shrink(self._combine)
+        elif not self._buffer.has_pieces:
+            self._buffer.join_to_pieces()
         if not self._has_room(part):
             self._spill(self._buffer.sorted_blocks(self._block_bytes))
 
     def _has_room(self, part: pa.Table) -> bool:
-        return _sort_peak_bytes(self._buffer.bytes + part.nbytes, self._buffer.rows + part.num_rows) <= self._budget
+        return self._buffer.peak_bytes(part) <= self._budget
+
+    def _new_buffer(self) -> Buffer:
+        return Buffer(min(self._budget // 16, _PIECE_BYTES_MAX))
 
     def _shrink(self, combine: Combine) -> None:
         """Combine the collected rows; spill them if more than half remain, as memory would soon be full again."""
-        kept, kept_bytes, bytes_max = _Buffer(), 0, self._buffer.bytes // 2
+        kept, kept_bytes, bytes_max = self._new_buffer(), 0, self._buffer.bytes // 2
         tables = combined(self._buffer.sorted_blocks(self._emit_bytes), combine)
         for table in tables:
             kept.append(table)
@@ -219,7 +223,7 @@ class ExternalSorter:
         for run in inputs:
             run.path.unlink()
 
-    def _merge(self, runs: list[Run], buffers: list["_Buffer"]) -> Iterator[pa.Table]:
+    def _merge(self, runs: list[Run], buffers: list[Buffer]) -> Iterator[pa.Table]:
         chunk_bytes = max(self._block_bytes, self._budget // 10 // (len(runs) + len(buffers)))
         chunks = [joined(read_run(run.path), chunk_bytes) for run in runs]
         chunks += [buffer.sorted_blocks(chunk_bytes) for buffer in buffers]
@@ -233,54 +237,6 @@ class ExternalSorter:
         if self._undivided == "key":
             return whole_keys(tables)
         return whole_times(tables) if self._undivided == "time" else tables
-
-
-class _Buffer:
-    """Rows collected in memory, in order of arrival."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.rows = 0
-        self._tables = list[pa.Table]()
-
-    def append(self, table: pa.Table) -> None:
-        """Hold these rows; copy them if they are a slice of a larger table, which would otherwise stay in memory."""
-        if table.get_total_buffer_size() > table.nbytes * 5 // 4 + _BLOCK_BYTES_MIN:
-            table = take_rows(table, np.arange(table.num_rows))
-        self._tables.append(table)
-        self.bytes += table.nbytes
-        self.rows += table.num_rows
-
-    def drain(self) -> Iterator[pa.Table]:
-        """Yield the tables in order of arrival, and drop each of them from the buffer."""
-        tables, self._tables, self.bytes, self.rows = self._tables, [], 0, 0
-        while tables:
-            yield tables.pop(0)
-
-    def sorted_blocks(self, block_bytes: int) -> Iterator[pa.Table]:
-        """Yield all rows in order, in tables of about `block_bytes`. The buffer is empty from the first table on.
-
-        The rows are copied block by block, so that no second copy of all of them exists.
-        """
-        if not self.rows:
-            return
-        table = pa.concat_tables(self.drain()).combine_chunks()
-        if find_unsorted(sort_columns(table)) is None:
-            yield from slices(table, block_bytes)
-            return
-        order = sort_order(table)
-        rows = rows_within(table, block_bytes)
-        for start in range(0, len(order), rows):
-            yield take_rows(table, order[start : start + rows])
-
-
-def _sort_peak_bytes(table_bytes: int, rows: int) -> int:
-    """Return the peak memory of collecting and sorting rows, in bytes.
-
-    It is the larger of two phases: all rows twice while their chunks are joined, or all rows once with the arrays of
-    the sort.
-    """
-    return max(2 * table_bytes, table_bytes + rows * _SORT_BYTES_PER_ROW)
 
 
 def _release_memory() -> None:

@@ -58,10 +58,10 @@ def joined(tables: Iterable[pa.Table], bytes_min: int, *, row_bytes_min: int = 0
         held.append(table)
         held_bytes += max(table.nbytes, table.num_rows * row_bytes_min)
         if held_bytes >= bytes_min:
-            yield _drained(held)
+            yield drained(held)
             held_bytes = 0
     if held:
-        yield _drained(held)
+        yield drained(held)
 
 
 def whole_keys(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -138,12 +138,18 @@ def _concat(tables: list[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def _drained(held: list[pa.Table]) -> pa.Table:
-    """Join all tables into one; the list is empty afterwards."""
+def drained(held: list[pa.Table], *, releases: bool = False) -> pa.Table:
+    """Join all tables into one, each column in one chunk; the list is empty afterwards.
+
+    One column after the other: where each has memory of its own, there is no second copy of all of them. `releases`:
+    give the memory of a column back before the next one, which cannot use the gaps that the small arrays leave.
+    """
     whole, columns = pa.concat_tables(held), []
     schema = whole.schema
     held.clear()
-    for _ in schema:  # one after the other: where each has memory of its own, there is no second copy of all of them
-        columns.append(whole.column(0).combine_chunks())
+    for _ in schema:
+        columns.append(whole.select([0]).combine_chunks().column(0))  # where 2 GiB of text are too many, several chunks
         whole = whole.remove_column(0)
+        if releases:
+            pa.default_memory_pool().release_unused()
     return pa.table(columns, schema=schema)
