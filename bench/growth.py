@@ -81,7 +81,7 @@ class SimulatedJob:
         folder: Path,
         *,
         max_parallelism: int,
-        state_ids: Sequence[int] = (0,),
+        states: tuple[StateDescriptor, ...] = (StateDescriptor(0, "state-0", ()),),
         retained: int = 3,
         fan_in: int = FAN_IN,
     ) -> None:
@@ -90,7 +90,7 @@ class SimulatedJob:
         self.fan_in = fan_in
         self.log = CheckpointLog(ObjectStore(folder / "checkpoint"))
         self.manifests: list[Manifest] = []
-        self._states = tuple(StateDescriptor(state_id, f"state-{state_id}", ()) for state_id in state_ids)
+        self._states = states
         self._retained = retained
         self.start()
 

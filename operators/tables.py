@@ -22,7 +22,20 @@ def shown_values(column: pa.Array) -> list[Any]:
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):
-        return column.view(pa.int32() if pa.types.is_date32(column.type) else pa.int64()).to_pylist()  # type: ignore[no-any-return]
+        return column.cast(_with_numbers(column.type)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _with_numbers(data_type: pa.DataType) -> pa.DataType:
+    """Return the type with integers in place of dates and times, also within structs, lists and maps."""
+    if pa.types.is_struct(data_type):
+        return pa.struct([pa.field(field.name, _with_numbers(field.type)) for field in data_type])
+    if pa.types.is_map(data_type):
+        return pa.map_(_with_numbers(data_type.key_type), _with_numbers(data_type.item_type))
+    if pa.types.is_list(data_type):
+        return pa.list_(_with_numbers(data_type.value_type))
+    if pa.types.is_date32(data_type):
+        return pa.int32()
+    return pa.int64() if pa.types.is_timestamp(data_type) else data_type
 
 
 def halves(table: pa.Table, first_rows: npt.NDArray[np.intp]) -> tuple[pa.Table, pa.Table]:

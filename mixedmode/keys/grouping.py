@@ -60,11 +60,15 @@ def group_codes(columns: Sequence[pa.Array]) -> Groups:
 
 
 def distinct_part(columns: Sequence[pa.Array]) -> float:
-    """Return an estimate of the distinct keys per row, in (0, 1], from a sample; 0 if the sample is empty."""
+    """Return an estimate of the distinct keys per row, in (0, 1], from a sample; 0 if the sample is empty.
+
+    Per row of the input, and not of the sample: a key with many rows is mostly outside the sample, or is most of it.
+    """
     rows = pa.array(sampled_rows(columns))
     if len(rows) == 0:
         return 0.0
-    return len(group_codes([column.take(rows) for column in columns]).first_row) / len(rows)
+    distinct = len(group_codes([column.take(rows) for column in columns]).first_row)
+    return min(1.0, distinct * SAMPLED_KEYS / len(columns[0]))
 
 
 def distinct_max(columns: Sequence[pa.Array]) -> int:

@@ -31,7 +31,7 @@ from mixedmode.time.epoch import MAX_TIME_US, MIN_TIME_US, shifted_us
 
 _US_PER_MS = 1000
 
-#: (name of the source, value of its partition column, or "" for a source without one)
+#: (name of the source, value of its partition column; "" for a source without one, another for NULL: tasks/watching.py)
 Split = tuple[str, str]
 
 

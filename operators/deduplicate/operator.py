@@ -9,8 +9,8 @@ Both emit each row once and never change it. With `within_us`, a row is a duplic
 after the emitted row of its key; the key is forgotten when the watermark is that far, because rows before the watermark
 are late. Late rows are dropped and counted.
 
-Rows are packed (operators/top/rows.py), ordered by time first. The map side and the sorter keep only the first row of a
-key, or of a key and time with `within_us`.
+Rows are packed (operators/top/rows.py), ordered by time first. The sorter keeps only the first row of a key, or of a
+key and time with `within_us`; the map side drops most of the others before.
 
 State layout, with the time in the encoding of operators/window/keys.py:
     emitted   key group | 0 | key                  value = time of the emitted row

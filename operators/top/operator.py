@@ -5,8 +5,9 @@ the state. So the sorter delivers the rows of a key in the order of their ranks,
 are its best. Rows that are equal in the order columns are ordered by all their columns, so the result depends neither
 on the order of arrival nor on the mode. Equal rows are one row with a weight, and occupy as many ranks.
 
-Append-only input: the state holds the best n rows of a key, because no other row can come back. The map side, the
-sorter and `process` drop rows beyond the best n early, so a key with many rows takes the memory of n.
+Append-only input: the state holds the best n rows of a key, because no other row can come back. The sorter and
+`process` drop rows beyond the best n early, so a key with many rows takes the memory of n. The map side drops most of
+them, too (candidates.py).
 
 Changelog: the state holds every row of a key with its weight, because a retraction lets a row move up. An epoch reads
 at most n rows of a key and one more per retracted row, whatever the number of stored rows. The changed rows of one key
@@ -101,7 +102,7 @@ class TopOperator(NoSideOutputs):
         return self._combined
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
-        """Return the packed rows of a batch; of append-only input the best n per key."""
+        """Return the packed rows of a batch; of append-only input, those that may be among the best n of their key."""
         del late_us  # the best rows of a key are never final, so no row is late
         keys, columns = list(batch.keys), list(batch.arguments)
         weights = np.ones(len(keys[0]), np.int64) if batch.weights is None else batch.weights

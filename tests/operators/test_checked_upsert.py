@@ -89,6 +89,20 @@ def test_the_message_shows_times_that_python_cannot_hold_as_numbers() -> None:
         run_epoch(operator, MemoryState(), table, piece_rows=10)
 
 
+@pytest.mark.parametrize("container", ["list", "struct", "map"])
+def test_rows_with_such_times_in_nested_columns_are_told_apart(container: str) -> None:
+    times, offsets = pa.array([5, 2**62, 5], pa.int64()).view(pa.timestamp("us", "UTC")), [0, 1, 2, 3]
+    values = {
+        "list": pa.ListArray.from_arrays(offsets, times),
+        "struct": pa.StructArray.from_arrays([times, pa.array([1, 2, 1])], ["t", "n"]),
+        "map": pa.MapArray.from_arrays(offsets, times, times),
+    }[container]
+    operator = CheckedUpsertOperator(KEYS, (pa.field("v", values.type),))
+    table = map_side(operator, [pa.array(["a"] * 3)], [values], weights=[1, 1, -1])
+    (changes,) = run_epoch(operator, MemoryState(), table, piece_rows=10)
+    assert changes.upserts().column("v").combine_chunks().equals(values.slice(1, 1))
+
+
 def test_columns_that_are_all_in_the_key_are_rows_too() -> None:
     operator = CheckedUpsertOperator(KEYS, ())
     table = map_side(operator, [pa.array(["a", "a"])], [], weights=[1, 1])

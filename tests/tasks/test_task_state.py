@@ -19,7 +19,7 @@ from mixedmode.checkpoint.runs import Replacement, file_range, runs_seen
 from mixedmode.checkpoint.types import RunFile
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeyGroupRange
-from mixedmode.state import KeyedStateBackend
+from mixedmode.state import KeyedStateBackend, StateDescriptor
 from mixedmode.state.keys import range_of_group
 from mixedmode.state.rocksdb import RocksDBBackend
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
@@ -28,6 +28,7 @@ from mixedmode.tasks.reports import SubtaskReport, decode_report
 from tests.state.runs import entries_of
 
 STATES = (0, 3)
+DESCRIPTORS = (StateDescriptor(0, "read by key", ()), StateDescriptor(3, "scanned", (), is_read_by_key=False))
 MEMORY = Path("/dev/shm")
 Key = tuple[int, bytes]  # key group, key
 Changes = Mapping[int, Mapping[Key, bytes | None]]  # by state; None deletes
@@ -56,7 +57,7 @@ class Model:
     """A simulated job beside the dictionaries that its state should equal, one after each epoch."""
 
     def __init__(self, folder: Path, max_parallelism: int, *, fan_in: int = 3) -> None:
-        self.job = SimulatedJob(folder, max_parallelism=max_parallelism, state_ids=STATES, fan_in=fan_in)
+        self.job = SimulatedJob(folder, max_parallelism=max_parallelism, states=DESCRIPTORS, fan_in=fan_in)
         self.states: list[dict[int, dict[Key, bytes]]] = [{state: {} for state in STATES}]
         self._files: dict[str, dict[bytes, bytes]] = {}
 
@@ -93,7 +94,9 @@ class Model:
         found: dict[bytes, bytes] = {}
         for run in self.job.runs:
             if run.path not in self._files:
-                self._files[run.path] = entries_of(self.job.folder / "checkpoint" / run.path)
+                file = self.job.folder / "checkpoint" / run.path
+                self._files[run.path] = entries_of(file)
+                assert (b"fullfilter" in file.read_bytes()) == (run.state_id == 0), "merged runs, too"
             groups = range(run.key_group_start, run.key_group_end)
             held = self._files[run.path].items()
             found |= {key: value for key, value in held if int.from_bytes(key[:2], "big") in groups}

@@ -1,4 +1,4 @@
-"""All RocksDB options. The databases compact runs to files with the same blocks and filters as runs (sst_file.py)."""
+"""All RocksDB options. The databases compact runs to files with the same blocks as runs, and filters (sst_file.py)."""
 
 from rocksdict import BlockBasedOptions, Cache, DBCompactionStyle, DBCompressionType, Options
 

@@ -55,6 +55,14 @@ def test_of_distinct_values_hardly_a_row_is_left_to_drop() -> None:
     assert not kept.has_more
 
 
+def test_a_key_with_most_of_the_rows_is_pruned_among_keys_that_do_not_repeat() -> None:
+    keys = pa.array([*range(1000), *[-7] * 9000], pa.int64())
+    column = pa.array(np.arange(10_000), pa.int64())
+    kept = candidates([keys], column, OrderColumn(pa.int64(), descending=True, nulls_first=True), 1)
+    assert kept.rows is not None
+    assert np.array_equal(kept.rows, [*range(1000), 9999])
+
+
 @pytest.mark.parametrize(
     ("keys", "column", "has_more"),
     [([1, 1, 1], [1, None, 2], True), (list(range(300)), list(range(300)), False), ([], [], False)],
