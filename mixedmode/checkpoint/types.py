@@ -201,6 +201,8 @@ class Manifest:
     that were ever published to each output (contents.py). If a manifest lacks the digest of an output, all later
     manifests lack it, too. `dimensions` is {dimension: the name of the version that this epoch has read}.
 
+    `topic_ids` is {source: {topic: its id}} for the topics in `offsets`, as far as the brokers give them ids.
+
     `rows_read` is {operator id of a keyed step: the rows that it read in this epoch}, `joins` {that of a join: its
     figures}; a step that did not run is in neither.
     """
@@ -234,6 +236,7 @@ class Manifest:
     output_contents: Mapping[str, str] = field(default_factory=dict)
     step_watermarks: Mapping[str, int] = field(default_factory=dict)
     dimensions: Mapping[str, str] = field(default_factory=dict)
+    topic_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rows_read: Mapping[str, int] = field(default_factory=dict)
     joins: Mapping[str, JoinFigures] = field(default_factory=dict)
 

@@ -43,6 +43,7 @@ from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters, FilesOf
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer, processing_lag_seconds
 from mixedmode.driver.input_records import InputRecords
+from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
 from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
 from mixedmode.plan.job_plan import JobPlan
@@ -91,6 +92,7 @@ class EpochContext:
     files_of: Callable[[FilesOf], Mapping[str, tuple[str, ...]]]
     records: InputRecords
     aside: Aside
+    topic_ids: TopicIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +210,7 @@ class EpochRunner:
             context.observer(EpochStarted(given.task.epoch, given.policy.is_backlog, given.policy.strategy))
             with profile.stage("driver: tasks"):
                 context.spark_folder.check_read_once()
+                context.topic_ids.look("" if self.latest is None else self.latest.offsets, given.offsets)
                 # which range an epoch has must be stored before its commit, not before its tasks
                 with context.aside.beside(lambda: context.spark_folder.store_entries(given.task.epoch)):
                     result = self._run_stages(given)
@@ -365,6 +368,7 @@ class EpochRunner:
             rows_out=result.rows_out,
             pairs=result.pairs,
             dimensions=result.dimensions,
+            topic_ids=context.topic_ids.of(given.offsets),
             rows_read=result.progress.rows_read,
             joins=result.joins,
         )

@@ -10,6 +10,7 @@ from typing import assert_never
 
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.job import Analysis
 from mixedmode.checkpoint.decide import Refused
 from mixedmode.checkpoint.decide_restore import Program, Restorable, decide_restore
 from mixedmode.checkpoint.log import CheckpointLog
@@ -26,9 +27,11 @@ from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_
 from mixedmode.checkpoint.spark_log import offsets_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import SOURCES_ENTRY, Generation, JobIdentity, Manifest
+from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
+from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
@@ -121,6 +124,7 @@ def _restored(
     check_moved(given)
     was_done, rolled_back = is_restored(log, given), 0
     if not was_done:
+        _check_topics(analysis, manifest)
         _check_can_go_back(sinks, manifest)
         _check_begin_anew(sinks, manifest)
         generation = copy_restored(log, given)
@@ -190,6 +194,13 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
     _check_published(
         sinks, manifest, [n for n in manifest.output_names if not sinks.by_name[n].cannot_report_published]
     )
+
+
+def _check_topics(analysis: Analysis, manifest: Manifest) -> None:
+    """Raise InvalidJobError if a topic was made anew since the savepoint. The next start tells what is tolerated."""
+    plan = analysis.plan
+    topics = TopicIds(analysis.sources, plan.sources_read, SystemClock(), lambda _: None, has_clock=plan.uses_clock)
+    topics.check(manifest)
 
 
 def _check_can_go_back(sinks: Sinks, manifest: Manifest) -> None:

@@ -38,6 +38,7 @@ from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
+from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.driver.watched import EpochWatch, WatchedExecutor
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.executor.protocol import EpochTask, Executor
@@ -145,6 +146,10 @@ class _Run:
         self._sources = analysis.sources
         self._dead_letters = DeadLetters(analysis.sources)
         self._records = InputRecords(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
+        has_clock = self._plan.uses_clock
+        self._topic_ids = TopicIds(
+            analysis.sources, self._plan.sources_read, options.clock, observer, has_clock=has_clock
+        )
         self._options = options
         self._observer = observer
         self._line_sources: tuple[int, ...] = ()
@@ -242,6 +247,7 @@ class _Run:
                 files_of=self._inputs.files_of,
                 records=self._records,
                 aside=aside,
+                topic_ids=self._topic_ids,
             )
             runner = EpochRunner(context, retained)
             phases = Phases(self._inputs, self.policy, runner, context, self._options.drain)
@@ -290,6 +296,7 @@ class _Run:
         found = find_checkpoint(log, sinks, reads=self._spec.execution.checkpointing.verify == "checksums")
         if found.whole is not None:
             check_state(self._plan, found.whole)
+            self._topic_ids.check(found.whole)
             settings = self._inputs.settings({}, None, _NO_GENERATION, is_backlog=False)
             check_subtasks(self._plan, found.whole.list_states, settings.parallelism_of)
         planned = planned_beyond(log, found, self._line_sources, self._inputs.present)

@@ -82,12 +82,13 @@ MANIFESTS = st.builds(
     backlog_sources=TEXTS,
     output_contents=st.dictionaries(TEXT, TEXT, max_size=2),
     dimensions=st.dictionaries(TEXT, TEXT, max_size=2),
+    topic_ids=st.dictionaries(TEXT, st.dictionaries(TEXT, TEXT, max_size=2), max_size=2),
     rows_read=st.dictionaries(TEXT, COUNT, max_size=2),
     joins=st.dictionaries(TEXT, st.builds(JoinFigures, st.tuples(COUNT, COUNT), COUNT, COUNT), max_size=2),
 )
 
 MANIFEST = (
-    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"4335b65d240e1d37","content":{"job":"airp'
+    b'{"kind":"mixedmode-manifest","format_version":3,"checksum":"34b96d3a5b629bea","content":{"job":"airp'
     b'ort-delays","epoch":1,"generation":1,"previous":0,"created_ms":1700000000000,"is_backlog":false,"str'
     b'ategy":"streaming","parallelism":2,"max_parallelism":128,"sources":{"flights":{"records":1000,"max_e'
     b'vent_time_us":1699999999000000,"watermark_us":1699999998000000,"splits":{"":{"max_time_us":169999999'
@@ -108,8 +109,9 @@ MANIFEST = (
     b'd","redistribution":null,"lists":[["wA=="]]}],"backlog_sources":["flights"],"source_logs":[{"source"'
     b':0,"end":7,"files":12,"checksum":"00ff00ff00ff00ff"},{"source":1,"end":null,"files":0,"checksum":"2d'
     b'06800538d394c2"}],"output_contents":{"":"0123456789abcdef","late":""},"step_watermarks":{"windows":1'
-    b'699999997000000},"dimensions":{"airports":"snapshot 7"},"rows_read":{"step-1":998},"joins":{"priced"'
-    b':{"late":[1,0],"fan_out_max":9,"fan_out_p99":3}}}}\n'
+    b'699999997000000},"dimensions":{"airports":"snapshot 7"},"topic_ids":{"flights":{"flights-1":"Mj9cHMs'
+    b'mQDKAC5QGnoEK0A"}},"rows_read":{"step-1":998},"joins":{"priced":{"late":[1,0],"fan_out_max":9,"fan_o'
+    b'ut_p99":3}}}}\n'
 )
 
 
@@ -141,6 +143,7 @@ def full_example() -> Manifest:
         output_contents={"": "0123456789abcdef", "late": ""},
         step_watermarks={"windows": 1_699_999_997_000_000},
         dimensions={"airports": "snapshot 7"},
+        topic_ids={"flights": {"flights-1": "Mj9cHMsmQDKAC5QGnoEK0A"}},
         rows_read={"step-1": 998},
         joins={"priced": JoinFigures((1, 0), 9, 3)},
     )
@@ -242,7 +245,7 @@ def test_a_whole_document_with_other_fields_is_refused(change: dict[str, object]
     "name",
     [
         *("watermark_us", "clock_ms", "is_final", "records_late", "output_names", "list_states", "source_logs"),
-        *("backlog_sources", "output_contents"),
+        *("backlog_sources", "output_contents", "topic_ids"),
     ],
 )
 def test_a_field_that_has_a_default_is_still_one_that_its_format_must_have(name: str) -> None:

@@ -6,8 +6,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.kafka.admin import with_patience
 from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
-from mixedmode.connectors.kafka.sink import TOPIC_PATIENCE
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
 from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.secrets import hidden, resolve, resolve_all
@@ -25,9 +25,7 @@ def check_topics(session: SparkSession, section: KafkaSourceSpec | KafkaSinkSpec
 
 
 def _ask_kafka(session: SparkSession, servers: str, given: Mapping[str, str], topics: Mapping[str, str]) -> None:
-    options = {"kafka.bootstrap.servers": resolve(servers), **resolve_all(given), **topics}
-    if not options.keys() & TOPIC_PATIENCE.keys():  # these options depend on each other, so the job sets all or none
-        options |= TOPIC_PATIENCE
+    options = with_patience({"kafka.bootstrap.servers": resolve(servers), **resolve_all(given), **topics})
     try:
         # Spark's planning asks the brokers for the partitions; no record is read
         session.read.format("kafka").options(**options).load().rdd.getNumPartitions()

@@ -23,6 +23,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.connectors.kafka.admin import with_patience
 from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
 from mixedmode.connectors.kafka.rows import RecordShape, records_of
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
@@ -37,12 +38,6 @@ from mixedmode.spark.errors import innermost
 
 _SENT = DocumentKind("mixedmode-sent", 1, "the note of what was sent to a topic")
 _NONE = Epoch(-1)
-#: how long a start looks for a topic; the client's default is one minute, several times
-TOPIC_PATIENCE = {
-    "kafka.default.api.timeout.ms": "15000",
-    "kafka.request.timeout.ms": "10000",
-    "fetchOffset.numRetries": "1",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +142,7 @@ class KafkaSink(StagedSink):
         return RetryableError(msg)
 
     def _check_topic(self) -> None:
-        options = {**self._options(), "subscribe": self._sink.topic}
-        if not options.keys() & TOPIC_PATIENCE.keys():  # they depend on each other
-            options |= TOPIC_PATIENCE
+        options = with_patience({**self._options(), "subscribe": self._sink.topic})
         try:
             # planning asks the broker for the topic's partitions; no record is read
             self._context.session.read.format("kafka").options(**options).load().rdd.getNumPartitions()

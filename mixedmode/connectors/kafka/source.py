@@ -7,7 +7,7 @@ deleted before it was read, stops the job unless its settings say otherwise.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.checkpoint.locked_folder import temporary_folder
+from mixedmode.connectors.kafka.admin import topic_ids
 from mixedmode.connectors.kafka.errors import without_connector
 from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.connectors.kafka.values import REASON, KafkaValues
@@ -33,12 +34,13 @@ from mixedmode.sources.kafka_offsets import (
     records_between,
 )
 from mixedmode.sources.source import Admission, OpenSource
+from mixedmode.sources.topic_ids import HasTopicIds
 
 #: columns of records that cannot be decoded, besides `reason`, which is the last one
 _DEAD_LETTER = tuple(field.name for field in KAFKA_DEAD_LETTERS[:-1])
 
 
-class KafkaSource(OpenSource, ReadsOffsetsAgain):
+class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds):
     """Topics, in a session."""
 
     def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
@@ -83,6 +85,20 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain):
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
         marked = self._values.with_reasons(self._read(ranges))
         return marked.where(F.col(REASON).isNotNull()).select(*_DEAD_LETTER, F.col(REASON).alias("reason"))
+
+    @property
+    @override
+    def where(self) -> str:
+        return self._where
+
+    @property
+    @override
+    def allows_data_loss(self) -> bool:
+        return self._source.allow_data_loss
+
+    @override
+    def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
+        return topic_ids(self._session, self._options(), topics)
 
     def batch_ranges(self) -> OffsetRanges:
         """Return the ranges that `batch` reads: everything that exists when this is first called."""
