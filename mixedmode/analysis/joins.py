@@ -19,8 +19,8 @@ from mixedmode.config.calls import quoted
 from mixedmode.config.steps import operator_id
 from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.plan.join_operators import JoinedInput, Selection, join_problems
-from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, Selection, join_problems
+from mixedmode.plan.joins import equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
@@ -109,7 +109,7 @@ def pair_keys(
             common = _common_type(session, left, right, place)
             data_type, ddl = input_type(common, place), common.simpleString()
             casts = (f"CAST({casts[0]} AS {ddl})", f"CAST({casts[1]} AS {ddl})")
-        found.append(JoinKey(checked_key(pa.field(left.name, data_type), place), casts))
+        found.append(JoinKey(checked_key(pa.field(left.name, data_type), place), right.name, casts))
     return found
 
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -12,23 +11,14 @@ from mixedmode.config.joins import Selected
 from mixedmode.config.steps import operator_id
 from mixedmode.config.two_inputs import TwoInputs
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema
 from mixedmode.operators.join import LEFT, RIGHT
-from mixedmode.plan.join_operators import JoinedInput, Selection, join_identity, join_operator
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, Selection, join_identity, join_operator
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage, Side
 
-__all__ = ["JoinKey", "equal_fields", "join_stage", "selection", "sides_of"]
-
-
-@dataclass(frozen=True, slots=True)
-class JoinKey:
-    """A key column of a join: its name and type, and its SQL expression over each input."""
-
-    field: pa.Field
-    expressions: tuple[str, str]
+__all__ = ["equal_fields", "join_stage", "selection", "sides_of"]
 
 
 def equal_fields(
@@ -120,8 +110,7 @@ def join_stage(
     where: Where,
 ) -> KeyedStage:
     """Return the stage of a join without problems (`join_problems`)."""
-    schema = KeySchema(tuple(key.field for key in keys))
-    operator = join_operator(step, inputs, schema, selected, where, is_changelog=upstream.is_changelog)
+    operator = join_operator(step, inputs, keys, selected, where, is_changelog=upstream.is_changelog)
     times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides

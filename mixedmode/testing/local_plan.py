@@ -41,8 +41,8 @@ from mixedmode.operators.process import state_schema_of
 from mixedmode.plan.async_maps import answer_problems, async_map_stage, check_class
 from mixedmode.plan.function_steps import co_process_stage, function_reference, untimed_inputs
 from mixedmode.plan.job_plan import JobPlan, SourceRows
-from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
-from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, join_problems, pair_condition
+from mixedmode.plan.joins import equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
@@ -338,7 +338,7 @@ def _join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:
             f"right={right.name} {right.type}"
         )
         raise InvalidJobError(msg)
-    return JoinKey(checked_key(left, where), (quoted(left.name), quoted(right.name)))
+    return JoinKey(checked_key(left, where), right.name, (quoted(left.name), quoted(right.name)))
 
 
 def _aggregate(
