@@ -159,7 +159,7 @@ def _aggregator(aggregator: Aggregator, schema: KeySchema | None) -> dict[str, o
 
 def _aggregator_from(stored: Described) -> Aggregator:
     calls = {name: call_from_json(call) for name, call in stored["calls"].items()}
-    functions = {name: function_of(call, name) for name, call in calls.items()}
+    functions = {name: function_of(call, f"aggregate.{name}") for name, call in calls.items()}
     found = aggregator_for(functions, arguments=stored["arguments"], counts_rows=stored["counts-rows"])
     if "kept-rows" not in stored:
         return found
