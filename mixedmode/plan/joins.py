@@ -87,8 +87,8 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
     if not computed:
         return Selection(tuple(found))
     hidden = [
-        (f"_{inputs[side].alias}_{field.name}", side, field)
-        for side in (LEFT, RIGHT)
+        (f"_{name}_{field.name}", side, field)  # not by alias: `_a_b_c` would be `b_c` of a, and `c` of a_b
+        for side, name in ((LEFT, "left"), (RIGHT, "right"))
         for field in inputs[side].fields
         if any(_names(item.text, field.name) for item in computed)
     ]
