@@ -18,7 +18,9 @@ from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage, Side
 
-__all__ = ["equal_fields", "join_stage", "selection", "sides_of"]
+__all__ = ["JOINED", "equal_fields", "join_stage", "selection", "sides_of"]
+
+JOINED = "_joined"  # not the id of the step: `join-1` is no name of a view in Spark
 
 
 def equal_fields(
@@ -57,8 +59,8 @@ def sides_of(
     )
 
 
-def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_name: str, where: Where) -> Selection:
-    """Return what a join emits.  input_name: the name by which the sql reads the rows of the join.
+def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Where) -> Selection:
+    """Return what a join emits. Its sql reads the rows of the join by the name JOINED.
 
     Raise InvalidJobError for columns that are unknown or in doubt, and for two columns with one name.
     """
@@ -96,7 +98,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
         _struct(inputs[side].alias, side, hidden) for side in (LEFT, RIGHT) if any(s == side for _, s, _ in hidden)
     ]
     texts += [quoted(name) for name in added]
-    rows = f"SELECT {', '.join(['*', *structs])} FROM {quoted(input_name)}"  # noqa: S608 - the job's own SQL
+    rows = f"SELECT {', '.join(['*', *structs])} FROM {JOINED}"  # noqa: S608 - the job's own SQL
     sql = f"SELECT {', '.join(texts)} FROM ({rows})"  # noqa: S608 - the job's own SQL
     return Selection((*found, *hidden), sql)
 

@@ -31,7 +31,7 @@ from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
-from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
+from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
@@ -209,7 +209,7 @@ class _Walk:
                 return local_co_group(step, upstream, (left, right), keys, where)
             output, outputs = _declared(step, where)
             return co_process_stage(step, upstream, (left, right), keys, output_fields=output, function_outputs=outputs)
-        selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
+        selected = selection(step, (left, right), where)
         text = step.join.condition
         if text is not None:
             condition = pair_condition(text, self._conditions[text], (left, right), where("join", "condition"))

@@ -45,7 +45,7 @@ def test_the_columns_that_expressions_read_have_different_names(
     read = [f"{side.alias}.{field.name}" for side in (left, right) for field in side.fields]
     select = [f"{read[0]} AS kept", f"concat({', '.join(read)}) AS made"]
     join = {"left": f"l AS {left.alias}", "right": f"r AS {right.alias}", "on": "k", "select": select}
-    found = selection(JoinStep.model_validate({"join": join}), (left, right), "rows", lambda *_: "join")
+    found = selection(JoinStep.model_validate({"join": join}), (left, right), lambda *_: "join")
     names = [name for name, _, _ in found.columns]
     assert len({name.lower() for name in names}) == len(names) == 1 + len(read)
     assert found.sql is not None
