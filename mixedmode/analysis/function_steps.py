@@ -11,7 +11,7 @@ from mixedmode.config import CoGroupStep, CoProcessStep, JoinStep
 from mixedmode.errors import MixedmodeError
 from mixedmode.operators.co_group import CoGroupReference
 from mixedmode.plan.function_steps import co_group_stage, co_process_stage, grouped_fields, untimed_inputs
-from mixedmode.plan.joins import JoinKey
+from mixedmode.plan.join_operators import JoinKey
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage

@@ -16,11 +16,10 @@ from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
 from mixedmode.config import JoinStep
 from mixedmode.config.calls import quoted
-from mixedmode.config.steps import operator_id
 from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.plan.join_operators import JoinedInput, Selection, join_problems
-from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, Selection, join_problems
+from mixedmode.plan.joins import JOINED, equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
@@ -55,7 +54,7 @@ def analysed_join(
         with collecting(found):
             condition = read_condition(session, step.join.condition, (left, right), where)
     with collecting(found):
-        selected = selection(step, (left, right), operator_id(step, upstream.keyed_before), where)
+        selected = selection(step, (left, right), where)
         selected = replace(selected, condition=condition)
         found += join_problems(step, (left, right), selected, where)
     raise_all(found)
@@ -65,7 +64,7 @@ def analysed_join(
 
 def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -> Relation:
     """Return the rows that the sql of a `select` makes of the rows of a join. Raise InvalidJobError for wrong sql."""
-    frames = {rows.name: rows.frame}
+    frames = {JOINED: rows.frame}
     try:
         with views(session, frames):
             plan = check_query(read_query(session, sql, inputs=frames), where=where)
@@ -75,7 +74,7 @@ def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -
     check_stateless(plan, where=where)
     check_repeatable(plan, where=where, is_keyed=False, allows_clock=False)
     makes = f"{rows.name}-select"
-    return replace(rows, name=makes, frame=result, sql=(SqlText(sql, {rows.name: rows.name}, makes),))
+    return replace(rows, name=makes, frame=result, sql=(SqlText(sql, {JOINED: rows.name}, makes),))
 
 
 def inputs_of(
@@ -109,7 +108,7 @@ def pair_keys(
             common = _common_type(session, left, right, place)
             data_type, ddl = input_type(common, place), common.simpleString()
             casts = (f"CAST({casts[0]} AS {ddl})", f"CAST({casts[1]} AS {ddl})")
-        found.append(JoinKey(checked_key(pa.field(left.name, data_type), place), casts))
+        found.append(JoinKey(checked_key(pa.field(left.name, data_type), place), right.name, casts))
     return found
 
 

@@ -8,7 +8,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Self
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -28,6 +28,7 @@ from pydantic_core import PydanticCustomError
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import Path
+from mixedmode.config.instants import parse_instant
 from mixedmode.config.order import OrderBy
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.values import format_bytes, parse_bytes
@@ -288,13 +289,13 @@ def _instant(value: Any) -> Any:
 
     A text without an offset is refused: it would mean another time in another time zone.
     """
-    try:
-        given = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        found = None if given.tzinfo is None else given.astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):  # the last one: in UTC it is before the year 1, or after 9999
-        found = None
+    text = value.isoformat() if isinstance(value, datetime) else value
+    found = parse_instant(text) if isinstance(text, str) else None
     if found is None:
-        text = f" must be a point in time with its offset from UTC, such as 2024-06-01T00:00:00Z. found={value}"
+        text = (
+            " must be a point in time with its offset from UTC and at most microseconds, such as "
+            f"2024-06-01T00:00:00Z. found={value}"
+        )
         raise refusal(((), text))
     return found
 

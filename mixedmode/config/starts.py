@@ -3,13 +3,14 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal, Self
 
+from mixedmode.config.instants import parse_instant
 from mixedmode.config.outside_texts import parse_json
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["StartPoint", "parse_instant"]
+__all__ = ["StartPoint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,9 @@ class StartPoint:
         at = parse_instant(text)
         if at is None:
             msg = (
-                "this is no point to start from. Give earliest, latest, a time with its offset from UTC such as "
-                '2026-11-24T08:00:00Z, or offsets of Kafka as JSON: {"orders": {"0": 120, "1": "latest"}}. '
+                "this is no point to start from. Give earliest, latest, a time with its offset from UTC and at most "
+                "microseconds, such as 2026-11-24T08:00:00Z, or offsets of Kafka as JSON: "
+                '{"orders": {"0": 120, "1": "latest"}}. '
                 f"found={text}"
             )
             raise InvalidJobError(msg)
@@ -46,15 +48,6 @@ class StartPoint:
         if self.timestamp is not None:
             return self.timestamp.isoformat()
         return self.at or json.dumps(self.offsets)
-
-
-def parse_instant(text: str) -> datetime | None:
-    """Return the instant in UTC that a text names; None for a text that is no time, or has no offset from UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-        return None if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):  # the last one: in UTC it is before the year 1, or after 9999
-        return None
 
 
 def _json(text: str) -> Any:

@@ -26,8 +26,8 @@ from mixedmode.config import JobSpec, KeyedAggregateStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.document import path_text
 from mixedmode.config.graph import MAIN, PREVIOUS
+from mixedmode.config.instants import parse_instant
 from mixedmode.config.load import job_spec_from_mapping
-from mixedmode.config.starts import parse_instant
 from mixedmode.driver.run import RunOptions, open_sinks, output_schemas, run_job
 from mixedmode.driver.scratch import OUT, document_in_scratch, without
 from mixedmode.errors import CorruptStateError, InvalidJobError
@@ -60,7 +60,10 @@ def backfill_range(start: str, end: str) -> WindowRange:
     bounds = [parse_instant(text) for text in (start, end)]
     for name, text, found in zip(("--from", "--to"), (start, end), bounds, strict=True):
         if found is None:
-            msg = f"{name} is no time with its offset from UTC. Write it as 2026-11-24T08:00:00Z. found={text}"
+            msg = (
+                f"{name} is no time with its offset from UTC and at most microseconds. Write it as "
+                f"2026-11-24T08:00:00Z. found={text}"
+            )
             raise InvalidJobError(msg)
     start_us, end_us = ((bound - _EPOCH) // timedelta(microseconds=1) for bound in bounds if bound is not None)
     if start_us >= end_us:

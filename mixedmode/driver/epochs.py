@@ -348,9 +348,7 @@ class EpochRunner:
             max_parallelism=settings.max_parallelism,
             sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
             watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
-            step_watermarks=timing.steps_after(
-                result.progress, context.plan.sources_of_steps, by_clock=context.plan.steps_by_clock
-            ),
+            step_watermarks=timing.steps_after(result.progress, context.plan.step_times),
             clock_ms=timing.clock_ms,
             is_final=timing.is_final,
             offsets=given.offsets,

@@ -135,9 +135,7 @@ class LocalRun:
             rows_out=result.rows_out,
             pairs=result.pairs,
             watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
-            step_watermarks=timing.steps_after(
-                result.progress, self._plan.sources_of_steps, by_clock=self._plan.steps_by_clock
-            ),
+            step_watermarks=timing.steps_after(result.progress, self._plan.step_times),
             clock_ms=timing.clock_ms,
             output_names=tuple(self._places),
         )

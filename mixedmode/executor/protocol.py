@@ -113,7 +113,7 @@ class EpochTask:
 
     def timing_of(self, stage: KeyedStage) -> Timing:
         """Return the timing of a stage, whose watermark only the sources upstream move."""
-        return self.timing.of(stage.operator_id, stage.reads.upstream, by_clock=stage.by_clock)
+        return self.timing.of(stage.operator_id, self.plan.step_times[stage.operator_id])
 
     def strategy_of(self, stage: KeyedStage) -> ExecutionStrategy:
         """Return the execution strategy of a stage: sorted if a source upstream is in backlog."""

@@ -17,8 +17,8 @@ from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, CoGroupRe
 from mixedmode.operators.join import LEFT, RIGHT, JoinLayout
 from mixedmode.operators.process import CoFunctionReference, CoProcessOperator, FunctionReference
 from mixedmode.plan.fingerprint import step_fingerprint, window_fingerprint
-from mixedmode.plan.join_operators import JoinedInput, no_event_time_of
-from mixedmode.plan.joins import JoinKey, sides_of
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, no_event_time_of
+from mixedmode.plan.joins import sides_of
 from mixedmode.plan.keyed_operators import Where, time_windows
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage
@@ -124,7 +124,7 @@ def co_group_stage(
     times = (str(inputs[LEFT].event_time), str(inputs[RIGHT].event_time))
     key_fields = tuple(key.field for key in keys)
     common: dict[str, Any] = {
-        "layout": JoinLayout(KeySchema(key_fields), sides, ()),
+        "layout": JoinLayout(KeySchema(key_fields), sides, (), right_keys=tuple(key.right for key in keys)),
         "operator_id": own_id,
         "time_columns": (_position(inputs[LEFT], times[LEFT]), _position(inputs[RIGHT], times[RIGHT])),
         "function": CoGroupReference.parse(spec.class_, spec.args, spec.folder),

@@ -16,7 +16,7 @@ from mixedmode.config.drift import Drift
 from mixedmode.config.graph import MAIN
 from mixedmode.expressions import Query
 from mixedmode.plan.fingerprint import Fingerprint, of_sources, step_fingerprint
-from mixedmode.plan.reads import Reads, inputs_fingerprint
+from mixedmode.plan.reads import Reads, StepTime, inputs_fingerprint
 from mixedmode.plan.stages import KeyedStage, MapStage
 from mixedmode.time import Strategy
 
@@ -213,14 +213,17 @@ class JobPlan:
         return any(operator_id in reads.stages for reads in readers)
 
     @property
-    def sources_of_steps(self) -> Mapping[str, frozenset[str]]:
-        """Return {operator id of a keyed stage: the sources whose records can reach it}."""
-        return {stage.operator_id: stage.reads.upstream for stage in self.stages}
-
-    @property
-    def steps_by_clock(self) -> frozenset[str]:
-        """Return the operator ids of the keyed stages that go by processing time."""
-        return frozenset(stage.operator_id for stage in self.stages if stage.by_clock)
+    def step_times(self) -> Mapping[str, StepTime]:
+        """Return {operator id of a keyed stage: what its time depends on}."""
+        found = dict[str, StepTime]()
+        downstream = {stage.operator_id: dict[str, frozenset[str]]() for stage in self.stages}
+        for stage in reversed(self.stages):
+            name, sources, below = stage.operator_id, stage.reads.upstream, downstream[stage.operator_id]
+            by_event_time = stage.event_time is not None and not stage.by_clock
+            found[name] = StepTime(sources, stage.by_clock, below if by_event_time else {})
+            for upstream in stage.reads.stages:
+                downstream[upstream] |= below | ({name: sources} if by_event_time else {})
+        return found
 
     @property
     def progress_names(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
 
 __all__ = [
+    "JoinKey",
     "JoinOperator",
     "JoinedInput",
     "PairCondition",
@@ -63,6 +64,18 @@ class JoinedInput:
             )
             raise InvalidJobError(msg)
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class JoinKey:
+    """A key column of a step with two inputs.
+
+    `field`: its name on the left, and its type. `right`: its name on the right. `expressions`: SQL over each input.
+    """
+
+    field: pa.Field
+    right: str
+    expressions: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +122,7 @@ def pair_condition(text: str, query: Query, inputs: tuple[JoinedInput, JoinedInp
 def join_operator(
     step: JoinStep,
     inputs: tuple[JoinedInput, JoinedInput],
-    schema: KeySchema,
+    keys: Sequence[JoinKey],
     selected: Selection,
     where: Where,
     *,
@@ -119,7 +132,7 @@ def join_operator(
     if step.join.is_regular:
         sides = _sides(selected, [])
         return RegularJoinOperator(
-            _layout(schema, sides, selected),
+            _layout(keys, sides, selected),
             step.join.type,
             is_changelog=is_changelog,
             condition=_condition(selected, sides),
@@ -132,7 +145,7 @@ def join_operator(
         is_pair = step.join.type not in ("semi", "anti")
         sides = _sides(selected, [])
         return IntervalJoinOperator(
-            _layout(schema, sides, selected, inputs),
+            _layout(keys, sides, selected, inputs),
             step.join.type,
             bounds_us=(1000 * lower_ms, 1000 * upper_ms),
             event_time=step.join.event_time if is_pair else of_left,
@@ -142,7 +155,7 @@ def join_operator(
     ties, deleted = _own_columns(step, inputs[RIGHT], where)
     sides = _sides(selected, [*ties, *([deleted] if deleted else [])])
     return AsOfJoinOperator(
-        _layout(schema, sides, selected, inputs),
+        _layout(keys, sides, selected, inputs),
         keeps_left=step.join.type == "left",
         strictly=spec.strictly,
         tolerance_us=None if spec.tolerance_ms is None else 1000 * spec.tolerance_ms,
@@ -208,14 +221,15 @@ def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list
 
 
 def _layout(
-    schema: KeySchema, sides: Sides, selected: Selection, timed: tuple[JoinedInput, JoinedInput] | None = None
+    keys: Sequence[JoinKey], sides: Sides, selected: Selection, timed: tuple[JoinedInput, JoinedInput] | None = None
 ) -> JoinLayout:
     """Return the layout of a join.  timed: its inputs, if it goes by event time."""
     output = (OutputColumn(name, side, sides[side].index(field)) for name, side, field in selected.columns)
     times = (
         (None, None) if timed is None else (_time_in(sides[LEFT], timed[LEFT]), _time_in(sides[RIGHT], timed[RIGHT]))
     )
-    return JoinLayout(schema, sides, tuple(output), times)
+    schema = KeySchema(tuple(key.field for key in keys))
+    return JoinLayout(schema, sides, tuple(output), times, tuple(key.right for key in keys))
 
 
 def _time_in(fields: Sequence[pa.Field], given: JoinedInput) -> int | None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -12,23 +11,16 @@ from mixedmode.config.joins import Selected
 from mixedmode.config.steps import operator_id
 from mixedmode.config.two_inputs import TwoInputs
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema
 from mixedmode.operators.join import LEFT, RIGHT
-from mixedmode.plan.join_operators import JoinedInput, Selection, join_identity, join_operator
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, Selection, join_identity, join_operator
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage, Side
 
-__all__ = ["JoinKey", "equal_fields", "join_stage", "selection", "sides_of"]
+__all__ = ["JOINED", "equal_fields", "join_stage", "selection", "sides_of"]
 
-
-@dataclass(frozen=True, slots=True)
-class JoinKey:
-    """A key column of a join: its name and type, and its SQL expression over each input."""
-
-    field: pa.Field
-    expressions: tuple[str, str]
+JOINED = "_joined"  # not the id of the step: `join-1` is no name of a view in Spark
 
 
 def equal_fields(
@@ -67,8 +59,8 @@ def sides_of(
     )
 
 
-def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_name: str, where: Where) -> Selection:
-    """Return what a join emits.  input_name: the name by which the sql reads the rows of the join.
+def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Where) -> Selection:
+    """Return what a join emits. Its sql reads the rows of the join by the name JOINED.
 
     Raise InvalidJobError for columns that are unknown or in doubt, and for two columns with one name.
     """
@@ -97,8 +89,8 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
     if not computed:
         return Selection(tuple(found))
     hidden = [
-        (f"_{inputs[side].alias}_{field.name}", side, field)
-        for side in (LEFT, RIGHT)
+        (f"_{name}_{field.name}", side, field)  # not by alias: `_a_b_c` would be `b_c` of a, and `c` of a_b
+        for side, name in ((LEFT, "left"), (RIGHT, "right"))
         for field in inputs[side].fields
         if any(_names(item.text, field.name) for item in computed)
     ]
@@ -106,7 +98,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], input_nam
         _struct(inputs[side].alias, side, hidden) for side in (LEFT, RIGHT) if any(s == side for _, s, _ in hidden)
     ]
     texts += [quoted(name) for name in added]
-    rows = f"SELECT {', '.join(['*', *structs])} FROM {quoted(input_name)}"  # noqa: S608 - the job's own SQL
+    rows = f"SELECT {', '.join(['*', *structs])} FROM {JOINED}"  # noqa: S608 - the job's own SQL
     sql = f"SELECT {', '.join(texts)} FROM ({rows})"  # noqa: S608 - the job's own SQL
     return Selection((*found, *hidden), sql)
 
@@ -120,8 +112,7 @@ def join_stage(
     where: Where,
 ) -> KeyedStage:
     """Return the stage of a join without problems (`join_problems`)."""
-    schema = KeySchema(tuple(key.field for key in keys))
-    operator = join_operator(step, inputs, schema, selected, where, is_changelog=upstream.is_changelog)
+    operator = join_operator(step, inputs, keys, selected, where, is_changelog=upstream.is_changelog)
     times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides

@@ -1,11 +1,11 @@
 """The input of a stage or an output: relations, and the sql that makes them of rows of sources and other stages."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mixedmode.plan.fingerprint import Fingerprint
 
-__all__ = ["Reads", "SqlText", "inputs_fingerprint"]
+__all__ = ["Reads", "SqlText", "StepTime", "inputs_fingerprint"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +19,19 @@ class SqlText:
     inputs: Mapping[str, str]
     makes: str
     dimensions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepTime:
+    """The parts of a job that the time of a step depends on.
+
+    `sources`: those whose records can reach it. `by_clock`: it goes by processing time. `downstream`: {operator id: its
+    sources} of the steps by event time that its rows can reach; {} if the step has no event time.
+    """
+
+    sources: frozenset[str]
+    by_clock: bool = False
+    downstream: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,7 @@ def _aggregator(aggregator: Aggregator, schema: KeySchema | None) -> dict[str, o
 
 def _aggregator_from(stored: Described) -> Aggregator:
     calls = {name: call_from_json(call) for name, call in stored["calls"].items()}
-    functions = {name: function_of(call, name) for name, call in calls.items()}
+    functions = {name: function_of(call, f"aggregate.{name}") for name, call in calls.items()}
     found = aggregator_for(functions, arguments=stored["arguments"], counts_rows=stored["counts-rows"])
     if "kept-rows" not in stored:
         return found
@@ -263,7 +263,8 @@ def _pair(
 ) -> dict[str, object]:
     layout = operator.layout
     left, right = layout.sides
-    columns = {"keys": _fields(layout.key_schema.fields), "left": _fields(left), "right": _fields(right)}
+    keys = {"keys": _fields(layout.key_schema.fields), "right-keys": list(layout.right_keys)}
+    columns = {**keys, "left": _fields(left), "right": _fields(right)}
     if isinstance(operator, SessionCoGroupOperator):
         return {"kind": "co-group", **columns, "gap-us": operator.gap_us}
     if isinstance(operator, CoGroupOperator):
@@ -280,7 +281,8 @@ def _pair(
 def _join_from(stored: Described) -> JoinLayout:
     schema = keys_of(stored)
     assert schema is not None, stored
-    return JoinLayout(schema, (_fields_from(stored["left"]), _fields_from(stored["right"])), ())
+    sides = (_fields_from(stored["left"]), _fields_from(stored["right"]))
+    return JoinLayout(schema, sides, (), right_keys=tuple(stored.get("right-keys", ())))
 
 
 def _fields(fields: Sequence[pa.Field]) -> list[list[str]]:

@@ -66,6 +66,7 @@ __all__ = ["views_of"]
 FIRED = pa.field("_fired", pa.bool_())
 UNTIL = pa.field("_until", pa.timestamp("us", "UTC"))
 EMITTED_AT = pa.field("_time", pa.timestamp("us", "UTC"))
+_SIDES = ((LEFT, "left"), (RIGHT, "right"))
 
 
 def views_of(state_schema: Mapping[str, Any], moment: Moment) -> dict[str, StateView]:
@@ -114,28 +115,24 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
             current = Part("current", 2, lambda found: _current(layout, found), is_exact=True)
             waiting = [
                 Part(f"waiting-{name}", side, partial(_waiting_side, layout, side), bytes_before=TIME_BYTES)
-                for side, name in ((LEFT, "left"), (RIGHT, "right"))
+                for side, name in _SIDES
             ]
-            return [_keyed(layout.key_schema, part) for part in (current, *waiting)]
+            return [_of_side(layout, RIGHT, current), *_of_sides(layout, waiting)]
         case CoGroupOperator():
             layout = operator.layout
             parts = [
                 Part(f"waiting-{name}", side, partial(_waiting_group, operator, side), bytes_before=TIME_BYTES)
-                for side, name in ((LEFT, "left"), (RIGHT, "right"))
+                for side, name in _SIDES
             ]
-            return [_keyed(layout.key_schema, part) for part in parts]
+            return _of_sides(layout, parts)
         case SessionCoGroupOperator():
             layout = operator.layout
-            parts = [
-                Part(f"waiting-{name}", side, partial(_waiting_in_session, layout, side))
-                for side, name in ((LEFT, "left"), (RIGHT, "right"))
-            ]
-            return [_keyed(layout.key_schema, part) for part in parts]
+            parts = [Part(f"waiting-{name}", side, partial(_waiting_in_session, layout, side)) for side, name in _SIDES]
+            return _of_sides(layout, parts)
         case IntervalJoinOperator() | RegularJoinOperator():
             layout = operator.layout
             rows = _stored_side if isinstance(operator, IntervalJoinOperator) else _bag
-            parts = [Part(name, side, partial(rows, layout, side)) for side, name in ((LEFT, "left"), (RIGHT, "right"))]
-            return [_keyed(layout.key_schema, part) for part in parts]
+            return _of_sides(layout, [Part(name, side, partial(rows, layout, side)) for side, name in _SIDES])
         case AsyncMapOperator():
             part = Part("answers", ANSWERS, lambda found: _answers(operator, found), is_exact=True)
             return [_keyed(operator.key_schema, part)]
@@ -149,6 +146,15 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
 
 def _keyed(schema: KeySchema | None, part: Part) -> StateView:
     return StateView(stored_schema(schema), () if schema is None else schema.fields, part)
+
+
+def _of_sides(layout: JoinLayout, parts: Sequence[Part]) -> list[StateView]:
+    """Return the views of two parts: of the left and of the right."""
+    return [_of_side(layout, side, part) for (side, _), part in zip(_SIDES, parts, strict=True)]
+
+
+def _of_side(layout: JoinLayout, side: int, part: Part) -> StateView:
+    return StateView(layout.key_schema, layout.keys_on(side), part)
 
 
 def _snapshot(
@@ -237,13 +243,13 @@ def _current(layout: JoinLayout, found: StateRange) -> pa.Table:
     schema, fields = layout.key_schema, layout.sides[RIGHT]
     times_us, rows = RowCodec(CURRENT_FIELDS).unpack(found.values)
     keys = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES), schema)
-    return _side_table(layout, RIGHT, keys, times_us.to_numpy(), decoded_rows(rows, fields))
+    return _side_table(layout, RIGHT, keys, decoded_rows(rows, fields), times_us.to_numpy())
 
 
 def _waiting_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
     rows = waiting_rows(layout, side, found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
-    return _side_table(layout, side, keys, rows.times_us, rows.columns)
+    return _side_table(layout, side, keys, rows.columns, rows.times_us)
 
 
 def _waiting_group(operator: CoGroupOperator, side: int, found: StateRange) -> pa.Table:
@@ -251,7 +257,7 @@ def _waiting_group(operator: CoGroupOperator, side: int, found: StateRange) -> p
     layout = operator.layout
     rows = waiting_rows(layout, side, found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
-    table = _side_table(layout, side, keys, rows.times_us, rows.columns).drop_columns([EMITTED_AT.name])
+    table = _side_table(layout, side, keys, rows.columns, rows.times_us).drop_columns([EMITTED_AT.name])
     ends_us = rows.times_us + 1
     bounds = [instants(operator.windows.starts(ends_us)), instants(ends_us)]
     return pa.table([*bounds, *table.columns], names=[*(field.name for field in WINDOW_BOUNDS), *table.column_names])
@@ -264,13 +270,13 @@ def _waiting_in_session(layout: JoinLayout, side: int, found: StateRange) -> pa.
     taken = pa.array(np.repeat(np.arange(len(counts)), counts))
     keys = [column.take(taken) for column in decode_keys(layout.as_keys(parts.keys), layout.key_schema)]
     columns = [column.take(taken) for column in parts.columns]
-    return _side_table(layout, side, keys, parts.times_us[taken.to_numpy()], columns)
+    return _side_table(layout, side, keys, columns, parts.times_us[taken.to_numpy()])
 
 
 def _stored_side(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
     rows = stored_rows(layout, layout.sides[side], found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
-    return _side_table(layout, side, keys, rows.times_us, rows.columns)
+    return _side_table(layout, side, keys, rows.columns, rows.times_us)
 
 
 def _bag(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
@@ -279,22 +285,21 @@ def _bag(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
     keys = decode_keys(layout.as_keys(packed_keys(packed)), layout.key_schema)
     nth = pa.array(np.repeat(np.arange(len(packed)), counts_of(found.values)))
     rows = [column.take(nth) for column in bag_rows(layout, side, packed)]
-    names = [field.name for field in layout.key_schema.fields]
-    own = {
-        field.name: column for field, column in zip(layout.sides[side], rows, strict=True) if field.name not in names
-    }
-    return pa.table([*(key.take(nth) for key in keys), *own.values()], names=[*names, *own])
+    return _side_table(layout, side, [key.take(nth) for key in keys], rows)
 
 
 def _side_table(
-    layout: JoinLayout, side: int, keys: Sequence[pa.Array], times_us: npt.NDArray[np.int64], rows: Sequence[pa.Array]
+    layout: JoinLayout,
+    side: int,
+    keys: Sequence[pa.Array],
+    rows: Sequence[pa.Array],
+    times_us: npt.NDArray[np.int64] | None = None,
 ) -> pa.Table:
-    """Return the key, the event time, and the columns of a side that have other names than the key."""
-    names = [field.name for field in layout.key_schema.fields]
-    own = {
-        field.name: column for field, column in zip(layout.sides[side], rows, strict=True) if field.name not in names
-    }
-    return pa.table([*keys, instants(times_us), *own.values()], names=[*names, EMITTED_AT.name, *own])
+    """Return the key, the event time if the join goes by it, and the other columns of a side, with its names."""
+    key = {field.name: column for field, column in zip(layout.keys_on(side), keys, strict=True)}
+    time = {} if times_us is None else {EMITTED_AT.name: instants(times_us)}
+    own = {field.name: column for field, column in zip(layout.sides[side], rows, strict=True) if field.name not in key}
+    return pa.table({**key, **time, **own})
 
 
 def _own(columns: Sequence[pa.Array], schema: KeySchema | None) -> Sequence[pa.Array]:

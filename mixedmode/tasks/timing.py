@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from mixedmode.checkpoint.types import Manifest, SourceProgress
+from mixedmode.plan.reads import StepTime
 from mixedmode.tasks.progress import Progress
 from mixedmode.time import (
     MAX_TIME_US,
@@ -31,6 +32,7 @@ class Timing:
     `before`: of all sources together. `steps`: the watermarks of steps that differ from it, by operator id. A missing
     step has that of `before` if all of `timed` can reach it, else none yet. `timed`: the sources that had event time in
     the previous epoch; a start of the job may change which ones have.
+    `downstream`: of a step: the timings of the steps by event time that its rows can reach.
     `by_clock`: the timing of a step that goes by processing time: the clock is its watermark, and never goes back.
     `clock_before_ms`: the clock of the previous epoch. `backlog`, `backlog_before`: the sources that are in backlog in
     this epoch and in the previous one; None for the first epoch. `is_backlog`: the epoch, or the step, is in backlog.
@@ -51,15 +53,18 @@ class Timing:
     steps: Mapping[str, int] = field(default_factory=dict)
     timed: AbstractSet[str] = frozenset()
     by_clock: bool = False
+    downstream: tuple["Timing", ...] = ()
 
-    def of(self, operator_id: str, sources: AbstractSet[str], *, by_clock: bool = False) -> "Timing":
-        """Return the timing of a step.  sources: those whose records can reach it.
+    def of(self, operator_id: str, step: StepTime) -> "Timing":
+        """Return the timing of a step. Its sources hold back its watermark, and it is in backlog while all of them are.
 
-        Only they move or hold back its watermark. It is in backlog while all of them are.
+        Its watermark is never behind those of the steps downstream, so that none of its windows is late there. As the
+        sources of these include its own, they move it only while all of its own sources are idle.
 
             Example: trades are in backlog again, quotes are live. A step that reads trades is in backlog. A join of
             trades and quotes is not, and a step that reads quotes is not.
         """
+        sources = step.sources
         is_backlog = sources <= self.backlog
         timing = replace(
             self,
@@ -67,7 +72,7 @@ class Timing:
             was_backlog=None if self.backlog_before is None else sources <= self.backlog_before,
             fires_all=self.fires_all and (is_backlog or self.is_final),
         )
-        if by_clock:
+        if step.by_clock:
             own = WatermarkState({}, self.steps.get(operator_id, MIN_TIME_US))
             return replace(timing, before=own, strategies={}, by_clock=True)
         before_us = self.before.watermark_us if sources >= self.timed else MIN_TIME_US
@@ -76,22 +81,20 @@ class Timing:
             timing,
             before=WatermarkState(splits, self.steps.get(operator_id, before_us)),
             strategies={name: strategy for name, strategy in self.strategies.items() if name in sources},
+            downstream=tuple(self.of(name, StepTime(own)) for name, own in step.downstream.items()),
         )
 
-    def steps_after(
-        self, progress: Progress, sources_of: Mapping[str, AbstractSet[str]], *, by_clock: AbstractSet[str]
-    ) -> dict[str, int]:
+    def steps_after(self, progress: Progress, steps: Mapping[str, StepTime]) -> dict[str, int]:
         """Return the watermarks after the epoch of the steps that have their own (`steps`), by operator id.
 
-        sources_of: {operator id: its sources} of all steps. by_clock: the steps that go by processing time. A step
-        without a time has no watermark.
+        steps: all steps of the job. A step without a time has no watermark.
         """
         of_job = self.after(progress).watermark_us
         found = dict[str, int]()
-        for name, sources in sources_of.items():
-            timing = self.of(name, sources, by_clock=name in by_clock)
+        for name, step in steps.items():
+            timing = self.of(name, step)
             own = timing.clock_us if timing.by_clock else timing.after(progress).watermark_us
-            is_of_job = not timing.by_clock and sources >= self.strategies.keys() and own == of_job
+            is_of_job = not timing.by_clock and step.sources >= self.strategies.keys() and own == of_job
             if own != MIN_TIME_US and not is_of_job:
                 found[name] = own
         return found
@@ -99,7 +102,9 @@ class Timing:
     def after(self, progress: Progress) -> WatermarkState:
         """Return the watermarks after the epoch's own records."""
         seen = {split: one for split, one in progress.splits.items() if split[0] in self.strategies}
-        return advance(self.before, seen, self.strategies, self.clock_ms)
+        found = advance(self.before, seen, self.strategies, self.clock_ms)
+        reached = (step.after(progress).watermark_us for step in self.downstream)
+        return replace(found, watermark_us=max([found.watermark_us, *reached]))
 
     @property
     def clock_us(self) -> int:

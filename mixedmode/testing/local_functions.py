@@ -10,8 +10,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.operators.co_group import CoGroupReference
 from mixedmode.plan.broadcasts import broadcast_problems, with_broadcasts
 from mixedmode.plan.function_steps import co_group_stage, grouped_fields
-from mixedmode.plan.join_operators import JoinedInput
-from mixedmode.plan.joins import JoinKey
+from mixedmode.plan.join_operators import JoinedInput, JoinKey
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.stages import KeyedStage

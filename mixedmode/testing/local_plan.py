@@ -31,7 +31,7 @@ from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
-from mixedmode.config.steps import MapStep, Step, TopStep, operator_id
+from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
@@ -41,8 +41,8 @@ from mixedmode.operators.process import state_schema_of
 from mixedmode.plan.async_maps import answer_problems, async_map_stage, check_class
 from mixedmode.plan.function_steps import co_process_stage, function_reference, untimed_inputs
 from mixedmode.plan.job_plan import JobPlan, SourceRows
-from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
-from mixedmode.plan.joins import JoinKey, equal_fields, join_stage, selection
+from mixedmode.plan.join_operators import JoinedInput, JoinKey, join_problems, pair_condition
+from mixedmode.plan.joins import equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
@@ -209,7 +209,7 @@ class _Walk:
                 return local_co_group(step, upstream, (left, right), keys, where)
             output, outputs = _declared(step, where)
             return co_process_stage(step, upstream, (left, right), keys, output_fields=output, function_outputs=outputs)
-        selected = selection(step, (left, right), operator_id(step, len(self._stages)), where)
+        selected = selection(step, (left, right), where)
         text = step.join.condition
         if text is not None:
             condition = pair_condition(text, self._conditions[text], (left, right), where("join", "condition"))
@@ -338,7 +338,7 @@ def _join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:
             f"right={right.name} {right.type}"
         )
         raise InvalidJobError(msg)
-    return JoinKey(checked_key(left, where), (quoted(left.name), quoted(right.name)))
+    return JoinKey(checked_key(left, where), right.name, (quoted(left.name), quoted(right.name)))
 
 
 def _aggregate(

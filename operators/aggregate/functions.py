@@ -75,14 +75,15 @@ def aggregate_function(
     the boolean column of `filter (where ...)`.
 
     Raise InvalidJobError, with a message that begins with `where`, if the function does not accept the type of a
-    column, or if `first` or `last` is used without an event time.
+    column, or if `first` or `last` is used without an event time. The error of a sum that is too large begins with it,
+    too: several sums of a job may have the same type.
     """
     if argument is None or argument_type is None or function == "count":
         count = Count(argument)
         found = AggregateFunction((count,), pa.int64(), CountResult(count))
     else:
-        call = _Call(argument, argument_type, by, parameters, has_event_time)
-        _check_call(function, call, where)
+        call = _Call(argument, argument_type, by, parameters, has_event_time, where)
+        _check_call(function, call)
         found = _BUILDERS[function](call)
     column = None if argument is None or argument_type is None else Column(argument, argument_type)
     called = FunctionCall(function, column, has_event_time, by, parameters, condition)
@@ -107,9 +108,11 @@ class _Call:
     by: Column | None
     parameters: tuple[float, ...]
     has_event_time: bool
+    where: str
 
 
-def _check_call(function: str, call: _Call, where: str) -> None:
+def _check_call(function: str, call: _Call) -> None:
+    where = call.where
     types = (call.data_type, *([] if call.by is None else [call.by.data_type]))
     if function in _WHOLE and not pa.types.is_integer(call.data_type):
         msg = (
@@ -174,7 +177,7 @@ def _sum(call: _Call) -> AggregateFunction:
     result_type = pa.int64()
     if pa.types.is_decimal(call.data_type):
         result_type = pa.decimal128(min(MAX_DECIMAL_DIGITS, call.data_type.precision + 10), call.data_type.scale)
-    return AggregateFunction((total, seen), result_type, ExactSumResult(total, seen, result_type))
+    return AggregateFunction((total, seen), result_type, ExactSumResult(total, seen, result_type, call.where))
 
 
 def _avg(call: _Call) -> AggregateFunction:
@@ -186,9 +189,8 @@ def _avg(call: _Call) -> AggregateFunction:
     if pa.types.is_decimal(call.data_type):
         digits = min(MAX_DECIMAL_DIGITS, call.data_type.precision + 4)
         result_type = pa.decimal128(digits, min(MAX_DECIMAL_DIGITS, call.data_type.scale + 4))
-        return AggregateFunction(
-            (total, seen), result_type, DecimalMean(total, seen, result_type, call.data_type.scale)
-        )
+        mean = DecimalMean(total, seen, result_type, call.data_type.scale, call.where)
+        return AggregateFunction((total, seen), result_type, mean)
     return AggregateFunction((total, seen), pa.float64(), IntegerMean(total, seen))
 
 

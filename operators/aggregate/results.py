@@ -94,24 +94,28 @@ class FloatMean:
 
 @dataclass(frozen=True, slots=True)
 class ExactSumResult:
-    """An int64 or decimal sum. Raise InvalidJobError if it overflows its type, as Spark's ANSI mode does."""
+    """An int64 or decimal sum. Raise InvalidJobError if it overflows its type, as Spark's ANSI mode does.
+
+    `where`: the place of the call, with which the error begins.
+    """
 
     total: ExactSum
     seen: Count
     result_type: pa.DataType
+    where: str
 
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
         empty = _ints(state, self.seen) == 0
         limbs = _limbs(state, self.total)
         if not pa.types.is_decimal(self.result_type):
-            _check_fits(_overflows_int64(limbs), self.result_type, "sum")
+            _check_fits(_overflows_int64(limbs), self.result_type, f"{self.where}: sum")
             whole = limbs[0] + (limbs[1] << LIMB_BITS)
             return pa.array(whole, mask=empty)
         if self.result_type.precision < MAX_DECIMAL_DIGITS:  # 10 digits of headroom are enough for 10**10 rows
             return decimal_column(_words(limbs), self.result_type, empty)
         whole_numbers = _python_integers(limbs)
-        _check_fits(_exceeds(whole_numbers, self.result_type.precision), self.result_type, "sum")
+        _check_fits(_exceeds(whole_numbers, self.result_type.precision), self.result_type, f"{self.where}: sum")
         return decimal_column(_words(limbs), self.result_type, empty)
 
 
@@ -131,12 +135,16 @@ class IntegerMean:
 
 @dataclass(frozen=True, slots=True)
 class DecimalMean:
-    """A mean of decimals: sum / count, rounded half up to the result's scale, as in Spark."""
+    """A mean of decimals: sum / count, rounded half up to the result's scale, as in Spark.
+
+    Raise InvalidJobError if it overflows its type. `where`: as in ExactSumResult.
+    """
 
     total: ExactSum
     seen: Count
     result_type: pa.DataType
     scale: int
+    where: str
 
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
@@ -147,7 +155,7 @@ class DecimalMean:
             quotient = _half_up((limbs[0] + (limbs[1] << LIMB_BITS)) * shift, divisor)
             return decimal_column(_words_of_int64(quotient), self.result_type, seen == 0)
         rounded = _half_up_python(_python_integers(limbs) * shift, divisor.astype(object))
-        _check_fits(_exceeds(rounded, self.result_type.precision), self.result_type, "avg")
+        _check_fits(_exceeds(rounded, self.result_type.precision), self.result_type, f"{self.where}: avg")
         return decimal_column(_words_of_python(rounded), self.result_type, seen == 0)
 
 
@@ -317,10 +325,10 @@ def _exceeds(numbers: Integers, digits: int) -> Bools:
     return np.asarray(abs(numbers) >= 10**digits, dtype=np.bool_)
 
 
-def _check_fits(overflows: Bools, result_type: pa.DataType, function: str) -> None:
+def _check_fits(overflows: Bools, result_type: pa.DataType, what: str) -> None:
     if overflows.any():
         msg = (
-            f"{function} is too large for its result type, and a wrong number would be worse than none. "
+            f"{what} is too large for its result type, and a wrong number would be worse than none. "
             "Cast the argument to a wider type in a sql step, for example CAST(x AS DECIMAL(38, 0)) or DOUBLE. "
             f"result_type={result_type}, keys_affected={int(overflows.sum())}"
         )

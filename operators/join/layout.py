@@ -54,12 +54,14 @@ class JoinLayout:
 
     `sides`: the columns of the left and of the right that the join reads. `times`: of each side, the column that is its
     event time, by index; None: it is not read, or has another type than TIME_TYPE.
+    `right_keys`: the names that the key columns have on the right; (): their names on the left, as in `key_schema`.
     """
 
     key_schema: KeySchema
     sides: Sides
     output: tuple[OutputColumn, ...]
     times: tuple[int | None, int | None] = (None, None)
+    right_keys: tuple[str, ...] = ()
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
@@ -70,6 +72,13 @@ class JoinLayout:
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The columns of the output."""
         return tuple(pa.field(column.name, self.sides[column.side][column.index].type) for column in self.output)
+
+    def keys_on(self, side: int) -> tuple[pa.Field, ...]:
+        """Return the key columns, with their names on a side."""
+        fields = self.key_schema.fields
+        if side == LEFT or not self.right_keys:
+            return fields
+        return tuple(field.with_name(name) for field, name in zip(fields, self.right_keys, strict=True))
 
     def column_in(self, table: pa.Table, side: int, index: int) -> pa.Array:
         """Return a column of a side in a sorted table, (n,). Only in rows of this side, it has values of this side."""

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
+from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source, Stream
 from mixedmode.operators.interface import Changelog
@@ -34,6 +35,31 @@ def test_keys_are_compared_in_the_type_of_spark(spark: SparkSession, tmp_path: P
     assert stage.emitted.changelog is Changelog.APPEND
     assert [field.name for field in plan.results["o"].fields] == ["k", "amount", "next"]
     assert plan.results["o"].key_columns == ()
+
+
+@pytest.mark.parametrize("name", [None, "paid"])
+def test_expressions_read_inputs_whose_names_and_columns_look_alike(
+    spark: SparkSession, tmp_path: Path, name: str | None
+) -> None:
+    sources = {}
+    for source, column in (("a", "b_c"), ("a_b", "c")):
+        (tmp_path / source).mkdir()
+        sources[source] = {
+            "format": "parquet",
+            "path": str(tmp_path / source),
+            "schema": f"k string, {column} bigint",
+        }
+    join = {"left": "a", "right": "a_b", "on": "k", "select": ["a.k", "a.b_c + a_b.c AS s"]}
+    job = {
+        "name": "j",
+        "execution": {"runtime-mode": "batch"},
+        "sources": sources,
+        "steps": [{"join": join} | ({} if name is None else {"name": name})],
+        "sink": {"format": "parquet", "path": str(tmp_path / "out")},
+    }
+    plan = analyse(spark, job_spec_from_mapping(job), lambda *place: str(place)).plan
+    (result,) = plan.results.values()
+    assert [field.name for field in result.fields] == ["k", "s"]
 
 
 NO_KEY = "the join retracts rows, and its rows have no key"

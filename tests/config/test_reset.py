@@ -86,6 +86,7 @@ def test_every_output_of_a_job_moves() -> None:
         (job(KAFKA), '{"orders": {"0": -7}}', "the offsets cannot be used: offsets.orders.0"),
         (job(KAFKA), "yesterday", "this is no point to start from"),
         (job(KAFKA), "2026-11-24T08:00:00", "a time with its offset from UTC"),
+        (job(KAFKA), "2026-11-24T08:00:00.0000001Z", "a time with its offset from UTC and at most microseconds"),
         (job(FILES, {"format": "custom", "class": "m:C"}), "earliest", "sink: this output has no folder"),
         (
             job(FILES) | {"execution": {"runtime-mode": "batch"}},

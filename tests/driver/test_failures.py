@@ -185,8 +185,9 @@ def test_a_sum_that_does_not_fit_is_refused(spark: SparkSession, tmp_path: Path,
     write_json(tmp_path / "in", "a.json", rows)
     source = Source.json(tmp_path / "in", schema=DDL, bounded=mode == "batch")
     assert failure(spark, tmp_path, counted(job(tmp_path, source, mode))) == (
-        "sum is too large for its result type, and a wrong number would be worse than none. Cast the argument to a "
-        "wider type in a sql step, for example CAST(x AS DECIMAL(38, 0)) or DOUBLE. result_type=int64, keys_affected=1"
+        "steps[0].aggregate.s: sum is too large for its result type, and a wrong number would be worse than none. Cast "
+        "the argument to a wider type in a sql step, for example CAST(x AS DECIMAL(38, 0)) or DOUBLE. "
+        "result_type=int64, keys_affected=1"
     )
 
 
@@ -204,7 +205,7 @@ def test_a_sum_that_grows_too_large_live_stops_before_its_epoch(spark: SparkSess
     write_json(tmp_path / "in", "a.json", [{"k": "a", "v": 2**63 - 1}])
     run(steps, spark)
     write_json(tmp_path / "in", "b.json", [{"k": "a", "v": 1}])
-    with pytest.raises(InvalidJobError, match=r"^sum is too large for its result type"):
+    with pytest.raises(InvalidJobError, match=r"^steps\[0\]\.aggregate\.s: sum is too large for its result type"):
         run(steps, spark)
     assert [manifest.epoch for manifest in manifests(tmp_path / "checkpoints")] == [0]
     assert output_rows(tmp_path / "out") == [{"k": "a", "n": 1, "s": 2**63 - 1}]

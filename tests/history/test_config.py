@@ -87,7 +87,7 @@ sink: {format: console}
         ({"seam": {}}, ".seam has either timestamp or offsets. Give one of them."),
         (
             {"seam": {"timestamp": "2024-06-01"}},
-            ".seam.timestamp must be a point in time with its offset from UTC, such as 2024-06-01T00:00:00Z.",
+            ".seam.timestamp must be a point in time with its offset from UTC and at most microseconds, such as",
         ),
         (
             {"seam": {"offsets": {"orders.eu": {"0": 1}}, "column": "at"}},

@@ -76,7 +76,7 @@ def test_a_start_that_the_table_does_not_have_is_told(spark: SparkSession, tmp_p
         InvalidJobError, match=r"the table has no such snapshot.*starting.snapshot=1, snapshots=\[\d+\]"
     ):
         copied(lake, spark, source_settings={"starting": {"snapshot": 1}})
-    with pytest.raises(InvalidJobError, match=r"this is no time\. .*starting.timestamp=soon"):
+    with pytest.raises(InvalidJobError, match=r"this is no time of at most microseconds\. .*starting.timestamp=soon"):
         copied(lake, spark, source_settings={"starting": {"timestamp": "soon"}})
 
 

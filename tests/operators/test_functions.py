@@ -95,7 +95,7 @@ def fits(case: Case) -> bool:
 def test_results_equal_the_oracle_however_the_rows_are_split(function: str, data: st.DataObject) -> None:
     case = data.draw(cases(function))
     if not fits(case):
-        with pytest.raises(InvalidJobError, match=rf"^{function} is too large for its result type"):
+        with pytest.raises(InvalidJobError, match=rf": {function} is too large for its result type"):
             result_of(case)
         return
     for group, found in result_of(case).items():
@@ -189,7 +189,7 @@ def test_an_int64_sum_is_refused_exactly_beyond_the_ends_of_its_type(values: lis
     with pytest.raises(InvalidJobError) as caught:
         result_of(case)
     assert str(caught.value) == (
-        "sum is too large for its result type, and a wrong number would be worse than none. "
+        "job.yaml:7: sum is too large for its result type, and a wrong number would be worse than none. "
         "Cast the argument to a wider type in a sql step, for example CAST(x AS DECIMAL(38, 0)) or DOUBLE. "
         "result_type=int64, keys_affected=1"
     )
@@ -200,7 +200,7 @@ def test_a_decimal_sum_beyond_38_digits_is_refused_with_the_number_of_keys() -> 
     largest = decimal_of(10**38 - 1, 0)
     records = [(group, Record(largest)) for group in (0, 0, 1, 2, 2)]
     with pytest.raises(
-        InvalidJobError, match=r"^sum is too large .* result_type=decimal128\(38, 0\), keys_affected=2$"
+        InvalidJobError, match=r": sum is too large .* result_type=decimal128\(38, 0\), keys_affected=2$"
     ):
         result_of(Case("sum", pa.decimal128(38, 0), records, []))
 
@@ -208,7 +208,7 @@ def test_a_decimal_sum_beyond_38_digits_is_refused_with_the_number_of_keys() -> 
 def test_a_decimal_average_that_needs_more_digits_than_there_are_is_refused() -> None:
     records = [(0, Record(decimal_of(10**38 - 1, 0)))]
     with pytest.raises(
-        InvalidJobError, match=r"^avg is too large .* result_type=decimal128\(38, 4\), keys_affected=1$"
+        InvalidJobError, match=r": avg is too large .* result_type=decimal128\(38, 4\), keys_affected=1$"
     ):
         result_of(Case("avg", pa.decimal128(38, 0), records, []))
 

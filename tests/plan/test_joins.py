@@ -3,11 +3,22 @@
 import json
 from typing import Any
 
+import pyarrow as pa
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from mixedmode.config import JoinStep
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.job_plan import JobPlan
+from mixedmode.plan.join_operators import JoinedInput
+from mixedmode.plan.joins import selection
 from mixedmode.testing.local_plan import local_plan
 from tests.local_engine import CONDITIONS
+
+#: names that make each other when they are put together with `_`
+PARTS = st.sampled_from(["a", "b", "c", "a_b", "b_c", "a_b_c", "left", "right", "left_a", "right_a"])
+COLUMNS = st.lists(PARTS, min_size=1, max_size=4, unique=True)
 
 
 def plan_of(kind: str, **given: Any) -> tuple[JobPlan, str]:
@@ -20,6 +31,25 @@ def plan_of(kind: str, **given: Any) -> tuple[JobPlan, str]:
     complete = job.output("o", made, Sink.parquet("/out"))
     plan = local_plan(complete.spec, complete.where, CONDITIONS)
     return plan, explain_plan(complete.spec, plan, cores=4)
+
+
+@given(st.lists(PARTS, min_size=2, max_size=2, unique=True), st.tuples(COLUMNS, COLUMNS))
+@example(["a", "a_b"], (["b_c"], ["c"]))
+def test_the_columns_that_expressions_read_have_different_names(
+    aliases: list[str], columns: tuple[list[str], list[str]]
+) -> None:
+    left, right = (
+        JoinedInput(alias, tuple(pa.field(name, pa.string()) for name in own), None, ())
+        for alias, own in zip(aliases, columns, strict=True)
+    )
+    read = [f"{side.alias}.{field.name}" for side in (left, right) for field in side.fields]
+    select = [f"{read[0]} AS kept", f"concat({', '.join(read)}) AS made"]
+    join = {"left": f"l AS {left.alias}", "right": f"r AS {right.alias}", "on": "k", "select": select}
+    found = selection(JoinStep.model_validate({"join": join}), (left, right), lambda *_: "join")
+    names = [name for name, _, _ in found.columns]
+    assert len({name.lower() for name in names}) == len(names) == 1 + len(read)
+    assert found.sql is not None
+    assert all(f"`{name}`" in found.sql for name in names)
 
 
 def test_explain_says_where_late_rows_of_each_side_go() -> None:

@@ -22,6 +22,7 @@ from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, C
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import KeyedOperator
+from mixedmode.operators.join import RIGHT, JoinLayout, RegularJoinOperator
 from mixedmode.operators.top import OrderColumn, RowLayout, TopOperator
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
@@ -104,6 +105,21 @@ def test_the_state_of_a_checked_upsert_is_a_count_of_each_key() -> None:
     assert stored is not None
     assert operator_from(stored).states == operator.states
     assert [field.name for field in operator_from(stored).output_fields] == ["k", "day", "rows"]
+
+
+def test_a_description_without_the_names_of_the_right_is_read_with_those_of_the_left() -> None:
+    layout = JoinLayout(KEYS, ((pa.field("v", pa.int64()),), ()), (), right_keys=("other", "date"))
+    stored = described(RegularJoinOperator(layout, "inner", is_changelog=False))
+    assert stored is not None
+    assert [field.name for field in keys_on_the_right(stored)] == ["other", "date"]
+    del stored["right-keys"]
+    assert [field.name for field in keys_on_the_right(stored)] == ["k", "day"]
+
+
+def keys_on_the_right(stored: dict[str, Any]) -> tuple[pa.Field, ...]:
+    found = operator_from(stored)
+    assert isinstance(found, RegularJoinOperator)
+    return found.layout.keys_on(RIGHT)
 
 
 def test_an_operator_without_state_has_no_description() -> None:

@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.checkpoint.locked_folder import temporary_folder
+from mixedmode.config.instants import milliseconds_from
 from mixedmode.connectors.kafka.admin import topic_ids
 from mixedmode.connectors.kafka.errors import without_connector
 from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
@@ -170,7 +171,7 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds):
 def _starting(source: KafkaSourceSpec) -> Mapping[str, str]:
     starting = source.starting
     if starting.timestamp is not None:
-        at_ms = str(int(starting.timestamp.timestamp() * 1000))
+        at_ms = str(milliseconds_from(starting.timestamp))
         # if a partition has no such record yet, reading begins with its next record
         return {"startingTimestamp": at_ms, "startingOffsetsByTimestampStrategy": "latest"}
     if starting.offsets is not None:

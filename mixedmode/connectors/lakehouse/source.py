@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from typing_extensions import override
 
 from mixedmode.config.calls import quoted
+from mixedmode.config.instants import milliseconds_from, parse_time
 from mixedmode.connectors.lakehouse.spec import TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
@@ -188,15 +189,14 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
 def _milliseconds(text: str | None, where: str) -> int | None:
     if text is None:
         return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
+    found = parse_time(text)
+    if found is None:
         msg = (
-            f"{where}: this is no time. Write it as 2026-01-31 08:00:00, or with an offset such as +01:00; without one "
-            f"it is UTC. starting.timestamp={text}"
+            f"{where}: this is no time of at most microseconds. Write it as 2026-01-31 08:00:00, or with an offset "
+            f"such as +01:00; without one it is UTC. starting.timestamp={text}"
         )
-        raise InvalidJobError(msg) from error
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+        raise InvalidJobError(msg)
+    return milliseconds_from(found if found.tzinfo else found.replace(tzinfo=UTC))
 
 
 def _milliseconds_of(snapshot: Row) -> int:
