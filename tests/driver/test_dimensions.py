@@ -201,7 +201,7 @@ def test_epochs_of_a_job_with_map_steps_see_a_change(spark: SparkSession, tmp_pa
         ("SELECT o.id, c.region FROM orders o FULL JOIN customers c ON o.customer = c.name", "found=FullOuter join"),
         ("SELECT o.id, c.region FROM orders o RIGHT JOIN customers c ON o.customer = c.name", "found=RightOuter join"),
         ("SELECT customer FROM orders UNION ALL SELECT name FROM customers", "found=UNION of an input and other rows"),
-        ("SELECT o.id FROM orders o JOIN (SELECT DISTINCT region FROM customers) c", "store the rows that it gives"),
+        ("SELECT o.id FROM orders o JOIN (SELECT DISTINCT region FROM customers) c", "store the rows that it returns"),
     ],
 )
 def test_sql_that_would_emit_rows_of_the_dimension_is_refused(
