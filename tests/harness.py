@@ -86,6 +86,19 @@ class ManualClock:
         return self._seconds
 
 
+@dataclass
+class HandClock:
+    """A clock that stands still until a test moves it. `at`: seconds since 1970."""
+
+    at: float = 100.0
+
+    def now_ms(self) -> int:
+        return int(self.at * 1000)
+
+    def seconds(self) -> float:
+        return self.at
+
+
 class ObserverFailedError(BaseException):
     """An error of a test's observer. A run survives every Exception of its observers, and a test shall not."""
 

@@ -33,7 +33,7 @@ from mixedmode.sort.buffer import Buffer
 from mixedmode.sort.merge import merge_runs
 from mixedmode.sort.order import check_sorted
 from mixedmode.sort.runs import Run, read_run, write_run
-from mixedmode.sort.tables import Combine, combined, joined, slices, whole_keys, whole_times
+from mixedmode.sort.tables import Combine, combined, joined, release_memory, slices, whole_keys, whole_times
 
 EMIT_BYTES = 8 * 2**20  # large enough that a call per table costs nothing, small enough to stay near the cache
 
@@ -110,7 +110,7 @@ class ExternalSorter:
         for table in self._emitted(self._merged()):
             yield table
             if self._runs:
-                _release_memory()
+                release_memory()  # otherwise the process grows to about another budget
 
     @property
     def stats(self) -> SortStats:
@@ -171,7 +171,7 @@ class ExternalSorter:
                 self._spill(chain(kept.drain(), tables))
                 return
         self._buffer = kept
-        _release_memory()
+        release_memory()
 
     def _spill(self, tables: Iterator[pa.Table]) -> None:
         run = self._write(tables)
@@ -182,7 +182,7 @@ class ExternalSorter:
         run = write_run(self._new_path(), tables, block_bytes=self._block_bytes)
         self._spilled_runs += 1
         self._spilled_bytes += run.file_bytes
-        _release_memory()
+        release_memory()
         return run
 
     def _new_path(self) -> Path:
@@ -237,8 +237,3 @@ class ExternalSorter:
         if self._undivided == "key":
             return whole_keys(tables)
         return whole_times(tables) if self._undivided == "time" else tables
-
-
-def _release_memory() -> None:
-    """Release the memory that Arrow's pool keeps for reuse; otherwise this grows to about another budget."""
-    pa.default_memory_pool().release_unused()

@@ -151,5 +151,10 @@ def drained(held: list[pa.Table], *, releases: bool = False) -> pa.Table:
         columns.append(whole.select([0]).combine_chunks().column(0))  # where 2 GiB of text are too many, several chunks
         whole = whole.remove_column(0)
         if releases:
-            pa.default_memory_pool().release_unused()
+            release_memory()
     return pa.table(columns, schema=schema)
+
+
+def release_memory() -> None:
+    """Release the memory that Arrow's pool keeps for reuse."""
+    pa.default_memory_pool().release_unused()

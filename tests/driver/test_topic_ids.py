@@ -16,25 +16,26 @@ from mixedmode.sources.sides import HasSides
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.sources.topic_ids import HasTopicIds
 from tests.checkpoint.examples import a_manifest
+from tests.harness import HandClock
 
 
-class StoppedClock:
-    """A clock whose seconds a test sets."""
-
-    def __init__(self) -> None:
-        self.at = 0.0
-
-    def now_ms(self) -> int:
-        return 0
-
-    def seconds(self) -> float:
-        return self.at
-
-
-class Topics(OpenSource, HasTopicIds):
-    """A source with the ids that its brokers know; None: no broker answers."""
+class Files(OpenSource):
+    """A source without topics."""
 
     schema = StructType()
+
+    @override
+    def batch(self) -> Any:
+        pytest.fail("only ids are asked for, and no rows")
+
+    @override
+    def stream(self, admission: Admission) -> Any:
+        pytest.fail("only ids are asked for, and no rows")
+
+
+class Topics(Files, HasTopicIds):
+    """A source with the ids that its brokers know; None: no broker answers."""
+
     where = "sources.t"
     allows_data_loss = False
 
@@ -49,28 +50,6 @@ class Topics(OpenSource, HasTopicIds):
             msg = "nobody answers"
             raise RetryableError(msg)
         return {topic: self.ids[topic] for topic in topics if topic in self.ids}
-
-    @override
-    def batch(self) -> Any:
-        raise NotImplementedError
-
-    @override
-    def stream(self, admission: Admission) -> Any:
-        raise NotImplementedError
-
-
-class Files(OpenSource):
-    """A source without topics."""
-
-    schema = StructType()
-
-    @override
-    def batch(self) -> Any:
-        raise NotImplementedError
-
-    @override
-    def stream(self, admission: Admission) -> Any:
-        raise NotImplementedError
 
 
 class HistoryAndLive(Files, HasSides):
@@ -96,7 +75,7 @@ class Start:
     """One start of a job."""
 
     source: Topics
-    clock: StoppedClock = field(default_factory=StoppedClock)
+    clock: HandClock = field(default_factory=lambda: HandClock(0.0))
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -193,7 +172,7 @@ def test_nothing_is_kept_of_brokers_that_give_no_ids_and_of_a_job_without_topics
 
 def test_the_topics_of_a_live_side_are_found_behind_its_history() -> None:
     live = Topics({"a": "a1"})
-    topics = TopicIds({"t": HistoryAndLive(live)}, ["t"], StoppedClock(), lambda _: None, has_clock=True)
+    topics = TopicIds({"t": HistoryAndLive(live)}, ["t"], HandClock(0.0), lambda _: None, has_clock=True)
     topics.look("", entry(a=5))
     assert live.asked == [["a"]]
     assert topics.of(entry(a=5)) == {"t": {"a": "a1"}}

@@ -18,19 +18,7 @@ from mixedmode.executor.protocol import EpochTask
 from mixedmode.operators.interface import OperatorTraits
 from mixedmode.spark.jobs import SparkJob, SparkStage
 from mixedmode.tasks.notes import NoteKind, TaskNote
-
-
-@dataclass
-class HandClock:
-    """A clock that a test moves."""
-
-    at: float = 100.0
-
-    def now_ms(self) -> int:
-        return int(self.at * 1000)
-
-    def seconds(self) -> float:
-        return self.at
+from tests.harness import HandClock
 
 
 @dataclass

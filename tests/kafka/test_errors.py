@@ -1,4 +1,4 @@
-"""What texts of Spark and of Kafka's clients mean, without either."""
+"""Error texts of Spark and of Kafka's clients become messages. Neither of them runs here."""
 
 import pytest
 

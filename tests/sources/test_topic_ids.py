@@ -1,4 +1,4 @@
-"""Which topics were deleted and made anew, by their ids before and now."""
+"""A topic whose id has changed was deleted and made anew, and the job stops or tells the user."""
 
 import pytest
 

@@ -46,7 +46,7 @@ def machine_text(machine: Machine) -> str:
 
 
 def size_text(measured: Measured) -> str:
-    """How much data a workload had."""
+    """Return the size of a workload: its events, its keys and the bytes of its input."""
     return f"{count_text(measured.events)} events, {count_text(measured.keys)} keys, {bytes_text(measured.input_bytes)}"
 
 
