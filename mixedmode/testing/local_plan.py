@@ -11,60 +11,42 @@ from functools import partial
 import pyarrow as pa
 
 from mixedmode.analysis.event_times import strategy_of
-from mixedmode.analysis.keyed_steps import check_alike, checked_key, column_taken, names_taken, rows_change
+from mixedmode.analysis.keyed_steps import check_alike, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import (
-    AsyncMapStep,
     CoGroupStep,
     CoProcessStep,
-    DeduplicateStep,
     JobSpec,
     JoinStep,
     KeyedAggregateStep,
     KeyedStep,
-    OneInputStep,
-    ProcessStep,
 )
-from mixedmode.config.calls import column_in, quoted
+from mixedmode.config.calls import column_in
 from mixedmode.config.graph import MAIN, Ref
-from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
+from mixedmode.config.step_outputs import FunctionStep, broadcasts_of
 from mixedmode.config.steps import MapStep, Step, TopStep
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.files.source_spec import FileSourceSpec
-from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.operators.process import state_schema_of
-from mixedmode.plan.async_maps import answer_problems, async_map_stage, check_class
-from mixedmode.plan.function_steps import co_process_stage, function_reference, untimed_inputs
+from mixedmode.plan.function_steps import co_process_stage, untimed_inputs
 from mixedmode.plan.job_plan import JobPlan, SourceRows
-from mixedmode.plan.join_operators import JoinedInput, JoinKey, join_problems, pair_condition
+from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
 from mixedmode.plan.joins import equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import (
-    StepColumns,
     Where,
-    aggregate_keys,
-    aggregate_operator,
-    expressions_of,
-    no_event_time,
-    takes_changes,
 )
 from mixedmode.plan.keyed_stages import (
     Upstream,
-    aggregate_stage,
-    process_stage,
-    ranked_stage,
     upsert_stage,
     with_changelogs,
 )
-from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
-from mixedmode.testing.functions import declared_output
 from mixedmode.testing.local_functions import local_broadcasts, local_co_group
+from mixedmode.testing.local_stages import Columns, declared_rows, join_key, stage_of
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
 
@@ -126,7 +108,7 @@ class _Walk:
         self._spec = spec
         self._where = where
         self._conditions = conditions
-        self._columns: dict[Ref, _Columns] = {}
+        self._columns: dict[Ref, Columns] = {}
         self._names: dict[Ref, str] = {}
         self._event_times: dict[str, str] = {}
         self._partitions: dict[str, str] = {}
@@ -139,7 +121,7 @@ class _Walk:
     def _add_source(self, name: str, source: FileSourceSpec) -> None:
         assert source.schema_ddl is not None, name
         where = partial(self._where, "sources", name)
-        columns = _Columns(schema_of(source.schema_ddl, where=where("schema")))
+        columns = Columns(schema_of(source.schema_ddl, where=where("schema")))
         self._columns["sources", name], self._names["sources", name] = columns, name
         self._upstream[name] = frozenset({name})
         if source.event_time is not None:
@@ -163,7 +145,7 @@ class _Walk:
             check_alike(
                 columns.types, self._columns[ref].types, (self._names[refs[0]], self._names[ref]), where("from")
             )
-        stage = _stage(step, columns, self._upstream_of(refs, where).of_step(step), where)
+        stage = stage_of(step, columns, self._upstream_of(refs, where).of_step(step), where)
         self._append_step(index, stage, refs, others, where)
 
     def _append_step(
@@ -201,13 +183,13 @@ class _Walk:
         reads, place = self._reads(pair), where(step.section, "on")
         if reads.changelogs and not (isinstance(step, JoinStep) and step.join.is_regular):
             raise rows_change(where(step.section), reads)
-        keys = [_join_key(a, b, place) for a, b in equal_fields(step.pair, (left, right), place)]
+        keys = [join_key(a, b, place) for a, b in equal_fields(step.pair, (left, right), place)]
         upstream = self._whole(pair)
         if not isinstance(step, JoinStep):
             raise_all(untimed_inputs((left, right), where(step.section)))
             if isinstance(step, CoGroupStep):
                 return local_co_group(step, upstream, (left, right), keys, where)
-            output, outputs = _declared(step, where)
+            output, outputs = declared_rows(step, where)
             return co_process_stage(step, upstream, (left, right), keys, output_fields=output, function_outputs=outputs)
         selected = selection(step, (left, right), where)
         text = step.join.condition
@@ -220,7 +202,7 @@ class _Walk:
     def _append(self, index: int, stage: KeyedStage) -> None:
         self._stages[index] = stage
         self._names["steps", index], self._upstream[stage.operator_id] = stage.operator_id, stage.reads.upstream
-        self._columns["steps", index] = _Columns([one for one in stage.emitted_fields if one.name != WEIGHT_COLUMN])
+        self._columns["steps", index] = Columns([one for one in stage.emitted_fields if one.name != WEIGHT_COLUMN])
 
     def _stage_of(self, name: str) -> KeyedStage:
         return next(stage for stage in self._stages.values() if stage.operator_id == name)
@@ -274,127 +256,3 @@ class _Walk:
         own = {one.name for one in stage.operator.output_key} - {ALL_ROWS.name}
         is_known = bool(stage.operator.output_key) and own <= set(names)
         return upsert_stage(name, self._reads([ref]), fields, names, is_checked=not is_known)
-
-
-class _Columns:
-    """The columns of a step's input, whose names may be spelled in any case."""
-
-    def __init__(self, fields: Sequence[pa.Field]) -> None:
-        self.fields = tuple(fields)
-        self._by_name = {field.name.lower(): field for field in self.fields}
-
-    @property
-    def types(self) -> dict[str, pa.DataType]:
-        """Return {name in lower case: type}."""
-        return {name: field.type for name, field in self._by_name.items()}
-
-    def field(self, name: str, where: str) -> pa.Field:
-        """Return a column. Raise InvalidJobError, beginning with `where`, if there is no such column."""
-        if name.lower() not in self._by_name:
-            known = [field.name for field in self.fields]
-            msg = f"{where}: there is no column {name}.{did_you_mean(name, known)} Columns here: {', '.join(known)}."
-            raise InvalidJobError(msg)
-        return self._by_name[name.lower()]
-
-    def type_of(self, text: str, where: str) -> pa.DataType:
-        """Return the type of an expression that is a column."""
-        return self.field(column_in(text) or text, where).type
-
-    def keys(self, names: Sequence[str], where: str) -> tuple[pa.Field, ...]:
-        """Return the key columns, as they are spelled in the step. Raise InvalidJobError for an unsuitable one."""
-        return tuple(checked_key(pa.field(name, self.field(name, where).type), where) for name in names)
-
-    def quoted(self, *, without: Sequence[str] = ()) -> dict[str, pa.Field]:
-        """Return {expression: column} of all columns but those of these names."""
-        left_out = {name.lower() for name in without}
-        return {quoted(field.name): field for field in self.fields if field.name.lower() not in left_out}
-
-
-def _stage(step: OneInputStep, columns: _Columns, upstream: Upstream, where: Where) -> KeyedStage:
-    keys = columns.keys(step.key_columns, where("key-by")) if step.key_columns else ()
-    if isinstance(step, KeyedAggregateStep):
-        return _aggregate(step, columns, upstream, aggregate_keys(step, keys), where)
-    if isinstance(step, ProcessStep):
-        return _process(step, columns, upstream, keys, where)
-    if isinstance(step, AsyncMapStep):
-        return _async_map(step, columns, upstream, keys, where)
-    if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
-        raise rows_change(where("deduplicate"), upstream.reads)
-    place = where("top", "order-by") if isinstance(step, TopStep) else where("deduplicate", "tie-break")
-    order = []
-    for by in orders_of(step, upstream.event_time):
-        field = columns.field(column_in(by.expression) or by.expression, place)
-        order.append((quoted(field.name), field.type))
-    row = columns.quoted(without=step.key_columns)
-    raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
-    return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
-
-
-def _join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:
-    if left.type != right.type:
-        msg = (
-            f"{where}: the columns have different types, and only Spark knows the type in which they are compared. "
-            f"Declare one type for both, or run the job on Spark. left={left.name} {left.type}, "
-            f"right={right.name} {right.type}"
-        )
-        raise InvalidJobError(msg)
-    return JoinKey(checked_key(left, where), right.name, (quoted(left.name), quoted(right.name)))
-
-
-def _aggregate(
-    step: KeyedAggregateStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
-) -> KeyedStage:
-    by_clock = step.window is not None and step.window.is_by_clock
-    has_time = upstream.event_time is not None
-    if upstream.is_changelog and not takes_changes(step, has_event_time=has_time and not by_clock):
-        raise rows_change(where("window"), upstream.reads)
-    if step.window is not None and not has_time and not by_clock:
-        raise InvalidJobError(no_event_time(where("window"), is_first=upstream.keyed_before == 0))
-    places: Mapping[str, str] = {text: name for name, call in step.aggregate.items() for text in call.expressions}
-    arguments = {text: columns.type_of(text, where("aggregate", places[text])) for text in expressions_of(step)}
-    read = StepColumns(keys, arguments, has_time or by_clock, upstream.is_changelog, upstream.window_bounds)
-    if read.is_window_keyed and step.window is None:
-        raise_all(names_taken(step, where))
-    late_fields = () if step.late is None else columns.fields
-    return aggregate_stage(step, upstream, read, aggregate_operator(step, read, where), late_fields=late_fields)
-
-
-def _process(
-    step: ProcessStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
-) -> KeyedStage:
-    if upstream.is_changelog:
-        raise rows_change(where("process"), upstream.reads)
-    output, outputs = _declared(step, where)
-    return process_stage(
-        step, upstream, keys=keys, arguments=columns.quoted(), output_fields=output, function_outputs=outputs
-    )
-
-
-def _declared(step: FunctionStep, where: Where) -> tuple[tuple[pa.Field, ...], dict[str, tuple[pa.Field, ...]]]:
-    """Return the columns of the rows of a function, and those of its side outputs. Raise InvalidJobError."""
-    path, own = function_section(step)
-    output = declared_output(own.output, where(*path, "output"))
-    if own.event_time is not None:
-        place = where(*path, "event-time")
-        check_event_time(pa.schema(output), _Columns(output).field(own.event_time, place).name, where=place)
-    try:
-        state_schema_of(function_reference(step))
-    except InvalidJobError as error:
-        msg = f"{where(*path, 'process' if isinstance(step, ProcessStep) else 'class')}: {error}"
-        raise InvalidJobError(msg) from error
-    return output, {
-        tag: declared_output(side.schema_ddl, where(*path, "outputs", tag, "schema"))
-        for tag, side in own.outputs.items()
-    }
-
-
-def _async_map(
-    step: AsyncMapStep, columns: _Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
-) -> KeyedStage:
-    if upstream.is_changelog:
-        raise rows_change(where("async-map"), upstream.reads)
-    answer = declared_output(step.output, where("output"))
-    row = columns.quoted(without=step.key_columns)
-    raise_all(list(answer_problems(step, answer, [field.name for field in columns.fields], where)))
-    check_class(step, where)
-    return async_map_stage(step, upstream, keys=keys, row=row, answer=answer)
