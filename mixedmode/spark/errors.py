@@ -57,6 +57,11 @@ _OTHER_PYTHON = re.compile(
     r"(\[PYTHON_VERSION_MISMATCH\][^\n]*"
     r"|No module named '?(?:mixedmode|operators|pyspark|pyarrow|rocksdict|msgspec)\b[^\n]*)"
 )
+#: what this process was about to write in Spark's log was just written by another one
+_OTHER_START = re.compile(
+    r"(?:FAILED_RENAME_PATH\] Failed to rename \S+ to (?=\S+/spark/\S+ as destination)"
+    r"|Multiple streaming queries are concurrently using )(\S+)"
+)
 _FULL = re.compile("No space left on device|Disk quota exceeded")
 #: the file in Java's words, and in Python's
 _FULL_FILE = re.compile(rf"(/[^\n:]*) \((?:{_FULL.pattern})\)|(?:{_FULL.pattern}): '([^'\n]+)'")
@@ -148,14 +153,9 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
             "same environment there, and name it in `spark: {pyspark.python: ...}` or PYSPARK_PYTHON."
         )
         return InvalidJobError(f"{msg} cause={_found(_OTHER_PYTHON, text)}, log={log_file}")
-    if _GONE_FILE.search(text):
-        msg = (
-            "a file that the epoch has to read is gone, and nothing of the epoch was committed. Restore the file, and "
-            "start the job again: it resumes. VACUUM removes files of a Delta table that were compacted or replaced: "
-            "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is lost, "
-            f"give the job a new execution.checkpointing.dir and output. file={_found(_FILE, text)}, log={log_file}"
-        )
-        return RetryableError(msg)
+    to_repeat = _to_repeat(text)
+    if to_repeat is not None:
+        return RetryableError(f"{to_repeat}, log={log_file}")
     own = _OWN.search(text)
     if own is not None:
         return RetryableError(f"{own[1]}, log={log_file}")
@@ -227,6 +227,24 @@ def _wrong_input(text: str) -> str | None:
         return (
             "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
             f"or filter such records out in a sql step. cause={_found(_DATA_ERROR, text)}"
+        )
+    return None
+
+
+def _to_repeat(text: str) -> str | None:
+    """Return the message if something around the job stopped an epoch, else None. The caller adds the log."""
+    if _GONE_FILE.search(text):
+        return (
+            "a file that the epoch has to read is gone, and nothing of the epoch was committed. Restore the file, and "
+            "start the job again: it resumes. VACUUM removes files of a Delta table that were compacted or replaced: "
+            "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is lost, "
+            f"give the job a new execution.checkpointing.dir and output. file={_found(_FILE, text)}"
+        )
+    if _OTHER_START.search(text):
+        return (
+            "another process has started this job in the same checkpoint folder, and both wrote Spark's log at once. "
+            "Nothing of this epoch was committed here. Let the other one run; if it has ended, too, start the job "
+            f"again: it resumes. place={_found(_OTHER_START, text)}"
         )
     return None
 

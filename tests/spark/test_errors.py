@@ -95,6 +95,23 @@ def test_what_is_wrong_around_a_job_is_one_line(text: str, kind: type[MixedmodeE
     assert "\n" not in str(error)
 
 
+@pytest.mark.parametrize(
+    ("cause", "place"),
+    [
+        (
+            "[FAILED_RENAME_PATH] Failed to rename file:/c/a.tmp to file:/c/spark/metadata as destination already",
+            "file:/c/spark/metadata",
+        ),
+        ("Multiple streaming queries are concurrently using file:/c/spark/sources/0.", "file:/c/spark/sources/0"),
+    ],
+)
+def test_two_starts_at_once_are_told_as_such(cause: str, place: str) -> None:
+    error = told(cause)
+    assert isinstance(error, RetryableError)
+    assert str(error).startswith("another process has started this job in the same checkpoint folder")
+    assert str(error).endswith(f"place={place}, log=/c/logs/spark.log")
+
+
 def test_what_a_task_says_of_a_full_disk_is_not_replaced_by_what_the_system_says() -> None:
     text = (
         "Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n\nTraceback ...\n"
