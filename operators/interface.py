@@ -131,13 +131,15 @@ class Folded:
 class SubtaskContext:
     """The context of a subtask in one epoch: its state backend, the epoch's time, and its key groups.
 
-    `fan_out`: where a join counts the partners of its new rows. `memory_bytes`: the most bytes of rows of one key that
-    an operator holds, if it can do without. `spill_dir`: where it keeps the others; None: the system's.
+    `epoch`: its number; those that wrote the state before have lower ones. `fan_out`: where a join counts the partners
+    of its new rows. `memory_bytes`: the most bytes of rows of one key that an operator holds, if it can do without.
+    `spill_dir`: where it keeps the others; None: the system's.
     """
 
     backend: KeyedStateBackend
     time: EpochTime
     groups: KeyGroupRange
+    epoch: int
     fan_out: FanOut = field(default_factory=FanOut)
     memory_bytes: int = 2**23
     spill_dir: Path | None = None

@@ -49,7 +49,7 @@ def folded(operator: KeyedOperator, batch: Batch) -> pa.Table:
 def run_backlog_epoch(operator: KeyedOperator, table: pa.Table, time: EpochTime, folder: Path) -> Ran:
     """Over no state."""
     with RunWriter(folder) as writer:
-        context = SubtaskContext(SingleKeyBackend(writer), time, GROUPS)
+        context = SubtaskContext(SingleKeyBackend(writer), time, GROUPS, 0)
         return Ran(_process(operator, [table], context, folder), writer.finish())
 
 
@@ -65,7 +65,7 @@ class Stored:
         wanted = [WantedRun(str(run.path), _Link(run.path), state_id=run.state_id) for run in self.runs]
         per_group = {run.state_id: run.entries / MAX_PARALLELISM for run in self.runs}
         with open_replica(self.folder, wanted, attempt="a") as replica, RunWriter(self.folder / "new") as writer:
-            context = SubtaskContext(RocksDBBackend(replica, writer, per_group), time, GROUPS)
+            context = SubtaskContext(RocksDBBackend(replica, writer, per_group), time, GROUPS, 1)
             return Ran(_process(operator, [table, *operator.due(context)], context, self.folder), writer.finish())
 
 

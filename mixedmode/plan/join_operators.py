@@ -172,7 +172,7 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     condition = step.join.condition
     met = {} if condition is None else {"condition": " ".join(condition.split())}
     if isinstance(operator, RegularJoinOperator):
-        own = {"type": operator.type, "columns": columns, **met}
+        own = {"type": operator.type, "columns": columns, "changelog": operator.is_changelog, **met}
         return {**step_fingerprint("regular-join", layout.key_schema.fields), **own}
     names = [field.name for field in layout.sides[RIGHT]]
     common = {"type": step.join.type, "columns": columns, **met}

@@ -165,7 +165,8 @@ class _SubtaskRun:
             ProfiledBackend(backend, self._profile),
             time,
             self._groups,
-            self._fan_out,
+            self._task.epoch,
+            fan_out=self._fan_out,
             memory_bytes=self._task.memory.key_bytes,
             spill_dir=self._folder,
         )

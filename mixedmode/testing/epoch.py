@@ -53,9 +53,15 @@ class Place:
 
 
 def run_epoch(
-    step: Step, operator: KeyedOperator, table: pa.Table, time: EpochTime, settings: Settings, place: Place
+    step: Step,
+    operator: KeyedOperator,
+    table: pa.Table,
+    time: EpochTime,
+    settings: Settings,
+    place: Place,
+    epoch: int,
 ) -> EpochOutput:
-    """Run an epoch over the records of `table`. If anything is raised, the state is unchanged."""
+    """Run an epoch, by its number, over the records of `table`. If anything is raised, the state is unchanged."""
     output = EpochOutput()
     if operator.traits.by_clock:
         time = _by_clock(time)
@@ -69,9 +75,8 @@ def run_epoch(
         if place.is_sorted:
             backend = SingleKeyBackend(stored if place.is_kept else None)
         shares = share_memory(settings.sort_memory_bytes, operator.attributes, "sorted")
-        context = SubtaskContext(
-            _OwnGroups(backend, groups, _only_scanned(operator)), time, groups, memory_bytes=shares.key_bytes
-        )
+        own = _OwnGroups(backend, groups, _only_scanned(operator))
+        context = SubtaskContext(own, time, groups, epoch, memory_bytes=shares.key_bytes)
         _run_subtask(operator, pieces[subtask], context, settings, output)
     for memory in memories:
         memory.commit()

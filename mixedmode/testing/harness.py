@@ -254,6 +254,7 @@ class Harness:
             ),
             self._settings,
             backlog or Place(self._entries, is_sorted=False),
+            self._moment.epochs,
         )
         self._outputs.add(output)
         self._moment = now.at_end(

@@ -26,13 +26,14 @@ class Moment:
     """The position in time after an epoch. `newest_us` is the greatest event time so far, None before the first record.
 
     `clock_ms` is the present time. `was_backlog` says whether the last epoch was backlog, and `before_ms` is its clock.
-    Both are None before the first epoch; `before_ms` is None after a backlog, too.
+    Both are None before the first epoch; `before_ms` is None after a backlog, too. `epochs`: how many there were.
     `records_late` and `records_skipped` are counted from the beginning.
     """
 
     newest_us: int | None
     watermark_us: int
     clock_ms: int
+    epochs: int
     was_backlog: bool | None
     before_ms: int | None
     records_late: int
@@ -41,7 +42,7 @@ class Moment:
     @classmethod
     def initial(cls, clock_ms: int) -> Self:
         """Return the moment before the first epoch."""
-        return cls(None, MIN_TIME_US, clock_ms, None, None, 0, 0)
+        return cls(None, MIN_TIME_US, clock_ms, 0, None, None, 0, 0)
 
     def with_records(self, times_us: npt.NDArray[np.int64] | None, bound_us: int | None) -> Self:
         """Return the moment with the event times of the epoch's records.
@@ -77,6 +78,7 @@ class Moment:
         """Return the moment after the epoch."""
         return replace(
             self,
+            epochs=self.epochs + 1,
             was_backlog=is_backlog,
             before_ms=None if is_backlog else self.clock_ms,
             records_late=self.records_late + late,

@@ -1,8 +1,15 @@
-"""The rows of one side of a join without a bound in time: as bags, in which equal rows are one row with a count.
+"""The rows of one side of a join without a bound in time, as bags: a row counts as often as it is there.
 
     stored key = key group | side | packed row (key, columns of the side), value = number of such rows
 
-A bag in memory may hold one row in several entries; their counts add up.
+Equal rows are one stored row with a count if rows may be retracted, as a retraction has to find its row, and if no
+column of the side is read, as all rows of a key are then equal. Otherwise each row that arrives is stored by itself, and
+nothing is looked up. It then has a number as the order column of the packed row:
+
+    key | epoch u32 | number in the epoch u64 | columns of the side
+
+So the rows of a sorted table are in the order of the state as they come. A bag in memory may hold one row in several
+entries, too; their counts add up.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,14 +29,16 @@ from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.operators.top.rows import cut, decoded_rows, joined_with_lengths, parts_of, row_pieces, without_prefix
 from mixedmode.sort import sort_order
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
+from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.keys import PREFIX_BYTES, after_prefix, stored_keys
 
-__all__ = ["ALL_ROWS", "Bag", "Changed", "SideRows", "StoredBag", "TouchedKeys", "bag_rows", "packed_rows"]
+__all__ = ["ALL_ROWS", "Arrivals", "Bag", "Changed", "SideRows", "StoredBag", "TouchedKeys", "bag_rows"]
 
 #: a limit of rows that is none
 ALL_ROWS = np.iinfo(np.int64).max
 
 Groups = npt.NDArray[np.uint16]
+_ARRIVAL = np.dtype([("epoch", ">u4"), ("number", ">u8")])
 
 
 def bag_rows(layout: JoinLayout, side: int, packed: pa.LargeBinaryArray) -> list[pa.Array]:
@@ -38,10 +47,20 @@ def bag_rows(layout: JoinLayout, side: int, packed: pa.LargeBinaryArray) -> list
     return decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), layout.sides[side])
 
 
-def packed_rows(layout: JoinLayout, side: int, keys: pa.Array, columns: Sequence[pa.Array]) -> pa.LargeBinaryArray:
-    """Return packed rows (n,) of a side from their encoded keys and columns."""
-    fields = layout.sides[side]
-    return joined_with_lengths(keys, [], row_pieces(columns, fields))
+class Arrivals:
+    """Numbers the rows that a subtask adds in an epoch. No other epoch and no other row of it has the same number."""
+
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._next = 0
+
+    def of_next(self, size: int) -> pa.LargeBinaryArray:
+        """Return the numbers of the next rows, in order, as bytes (size,)."""
+        numbers = np.empty(size, _ARRIVAL)
+        numbers["epoch"] = self._epoch
+        numbers["number"] = np.arange(self._next, self._next + size)
+        self._next += size
+        return FixedBytes(numbers.view(np.uint8).reshape(size, _ARRIVAL.itemsize)).large_binary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +137,38 @@ class Changed:
 
 
 class StoredBag:
-    """The rows of one side in the state of a subtask."""
+    """The rows of one side in the state of a subtask. `arrivals`: numbers the rows; None: equal ones are counted."""
 
-    def __init__(self, layout: JoinLayout, side: int, descriptor: StateDescriptor, backend: KeyedStateBackend) -> None:
+    def __init__(
+        self,
+        layout: JoinLayout,
+        side: int,
+        descriptor: StateDescriptor,
+        backend: KeyedStateBackend,
+        arrivals: Arrivals | None,
+    ) -> None:
         self._layout = layout
         self._side = side
         self._backend = backend
         self._state = StateTable(descriptor, backend)
+        self._arrivals = arrivals
+
+    def packed(self, keys: pa.Array, columns: Sequence[pa.Array]) -> pa.LargeBinaryArray:
+        """Return packed rows (n,) from their encoded keys and columns."""
+        arrivals = [] if self._arrivals is None else [self._arrivals.of_next(len(keys))]
+        return joined_with_lengths(keys, arrivals, row_pieces(columns, self._layout.sides[self._side]))
 
     def changed(self, keys: TouchedKeys, codes: Int64s, weights: Int64s, columns: Sequence[pa.Array]) -> Changed:
-        """Return what the rows (n,) of an epoch change. Raise InternalError if a row is retracted that is not there."""
-        packed = packed_rows(self._layout, self._side, keys.encoded.take(pa.array(codes)), columns)
+        """Return what the rows (n,) of an epoch change, which are sorted by key.
+
+        Raise InternalError if a row is retracted that is not there.
+        """
+        packed = self.packed(keys.encoded.take(pa.array(codes)), columns)
         groups = keys.groups[codes]
+        if self._arrivals is not None:
+            bag = Bag(codes, np.zeros(len(codes), np.int64), weights, np.arange(len(codes)), columns)
+            kept = np.flatnonzero(~keys.is_null[codes])
+            return Changed(bag, packed, kept, self._state.stored_keys(groups[kept], _of(packed, kept)))
         order = sort_order(pa.table([pa.array(groups), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
         packed = packed.take(pa.array(order))
         _, first_rows = segments(packed)
@@ -207,14 +246,15 @@ class StoredBag:
     def updated(self, group: int, blocks: Iterable[SideRows], *, is_known: bool) -> Iterator[SideRows]:
         """Write the new numbers of the changed rows of a key. Yield each block when that is done.
 
-        is_known: `before` is right; else it is read for the changed rows. Raise InternalError if a row is retracted
-        that is not there.
+        is_known: `before` is right; else it is read for the changed rows, if they can be there already. Raise
+        InternalError if a row is retracted that is not there.
         """
+        is_known = is_known or self._arrivals is not None or self._backend.starts_empty
         for rows in blocks:
             changed = np.flatnonzero(rows.change)
             stored = self._state.stored_keys(np.full(len(changed), group, np.uint16), _of(rows.packed, changed))
             before = rows.before.copy()
-            if not (is_known or self._backend.starts_empty):
+            if not is_known:
                 before[changed] = 0
                 found, counts = self._state.read(stored)
                 before[changed[found]] = counts[0].to_numpy()

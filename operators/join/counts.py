@@ -13,9 +13,9 @@ _FIELDS = (pa.field("rows", pa.int64()),)
 _CODEC = RowCodec(_FIELDS)
 
 
-def counted_state(state_id: int, name: str) -> StateDescriptor:
+def counted_state(state_id: int, name: str, *, is_read_by_key: bool = True) -> StateDescriptor:
     """Return a state whose values are the numbers of equal rows."""
-    return StateDescriptor(state_id, name, _FIELDS)
+    return StateDescriptor(state_id, name, _FIELDS, is_read_by_key=is_read_by_key)
 
 
 def counts_of(values: Sequence[bytes]) -> Int64s:

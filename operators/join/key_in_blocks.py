@@ -27,7 +27,7 @@ from mixedmode.operators.interface import (
     Changes,
     SubtaskContext,
 )
-from mixedmode.operators.join.bags import ALL_ROWS, Bag, SideRows, StoredBag, bag_rows, packed_rows
+from mixedmode.operators.join.bags import ALL_ROWS, Bag, SideRows, StoredBag, bag_rows
 from mixedmode.operators.join.emission import Emission
 from mixedmode.operators.join.large_keys import RowSorter, SortedSide
 from mixedmode.operators.join.layout import LEFT, NULL_KEY, RIGHT
@@ -94,7 +94,7 @@ class KeyInBlocks:
             weights = column_of(table, WEIGHT_COLUMN).to_numpy() if has_weights else np.ones(len(sides), np.int64)
             for side in (LEFT, RIGHT):
                 rows = np.flatnonzero(sides % NULL_KEY == side)
-                packed = packed_rows(layout, side, encoded.take(pa.array(rows)), layout.columns_of(table, side, rows))
+                packed = self.stored[side].packed(encoded.take(pa.array(rows)), layout.columns_of(table, side, rows))
                 sorters[side].add(group, SideRows.changed(packed, weights[rows]))
         return group, key, is_null
 

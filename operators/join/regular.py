@@ -45,7 +45,7 @@ from mixedmode.operators.interface import (
     OperatorTraits,
     SubtaskContext,
 )
-from mixedmode.operators.join.bags import ALL_ROWS, Bag, Changed, StoredBag, TouchedKeys
+from mixedmode.operators.join.bags import ALL_ROWS, Arrivals, Bag, Changed, StoredBag, TouchedKeys
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.counts import counted_state
@@ -99,7 +99,11 @@ class RegularJoinOperator(JoinBase):
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
         """The rows of each side."""
-        return (counted_state(LEFT, "left"), counted_state(RIGHT, "right"))
+        left, right = (
+            counted_state(side, name, is_read_by_key=not self._numbers_rows(side))
+            for side, name in ((LEFT, "left"), (RIGHT, "right"))
+        )
+        return (left, right)
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
@@ -131,31 +135,44 @@ class RegularJoinOperator(JoinBase):
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes]:
         """Yield the changes of the result. Write the rows of both sides."""
+        stored = self._stored(context)
         for one in KeyTables(tables, context.memory_bytes):
             if isinstance(one, LargeKey):
-                yield from self._in_blocks(context).changes(one.tables)
+                yield from self._in_blocks(stored, context).changes(one.tables)
             else:
-                yield from self._process(one, context)
+                yield from self._process(one, stored, context)
 
     @property
     def _emission(self) -> Emission:
         return Emission(self.layout, self.condition, self.block_rows, self.traits.emits is Changelog.APPEND)
 
     def _stored(self, context: SubtaskContext) -> tuple[StoredBag, StoredBag]:
-        left, right = (StoredBag(self.layout, side, self.states[side], context.backend) for side in (LEFT, RIGHT))
+        arrivals, states = Arrivals(context.epoch), self.states
+        left, right = (
+            StoredBag(
+                self.layout, side, states[side], context.backend, arrivals if self._numbers_rows(side) else None
+            )
+            for side in (LEFT, RIGHT)
+        )
         return left, right
 
-    def _in_blocks(self, context: SubtaskContext) -> KeyInBlocks:
+    def _numbers_rows(self, side: int) -> bool:
+        """Return whether each row of a side is stored by itself (bags.py)."""
+        return not self.is_changelog and bool(self.layout.sides[side])
+
+    def _in_blocks(self, stored: tuple[StoredBag, StoredBag], context: SubtaskContext) -> KeyInBlocks:
         return KeyInBlocks(
             self._emission,
-            self._stored(context),
+            stored,
             context,
             _DECIDED[self.type],
             emits_pairs=self.type not in ("semi", "anti"),
             keeps_matched=self.type == "semi",
         )
 
-    def _process(self, table: pa.Table, context: SubtaskContext) -> Iterator[Changes]:
+    def _process(
+        self, table: pa.Table, stored: tuple[StoredBag, StoredBag], context: SubtaskContext
+    ) -> Iterator[Changes]:
         """Yield the changes of the keys of a table: at once if their stored rows fit in memory, else of each half.
 
         A key by itself whose stored rows do not fit is joined in blocks.
@@ -171,7 +188,6 @@ class RegularJoinOperator(JoinBase):
             left, right = (self._only_added(table, side, codes, sides) for side in (LEFT, RIGHT))
             yield from self._changes(keys, left, right, context.fan_out)
             return
-        stored = self._stored(context)
         changed = []
         for side in (LEFT, RIGHT):
             rows = np.flatnonzero(sides % NULL_KEY == side)
@@ -179,11 +195,11 @@ class RegularJoinOperator(JoinBase):
             changed.append(stored[side].changed(keys, codes[rows], weights[rows], columns))
         bags = self._with_stored(keys, stored, changed, context.memory_bytes)
         if bags is None and len(keys) == 1:
-            yield from self._in_blocks(context).changes(iter([table]))
+            yield from self._in_blocks(stored, context).changes(iter([table]))
             return
         if bags is None:
             for half in halves(table, first_rows):
-                yield from self._process(half, context)
+                yield from self._process(half, stored, context)
             return
         for side in (LEFT, RIGHT):
             stored[side].write(changed[side])

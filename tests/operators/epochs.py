@@ -34,7 +34,9 @@ Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator | TopO
 
 
 class State(Protocol):
-    """State of one operator; what one epoch writes is what the next one reads."""
+    """State of one operator; what one epoch writes is what the next one reads. `epochs`: how many there were."""
+
+    epochs: int
 
     @abstractmethod
     def epoch(self) -> AbstractContextManager[KeyedStateBackend]:
@@ -46,6 +48,7 @@ class MemoryState(State):
 
     def __init__(self) -> None:
         self.entries = SortedDict()
+        self.epochs = 0
 
     @contextmanager
     @override
@@ -53,6 +56,7 @@ class MemoryState(State):
         backend = MemoryBackend(self.entries)
         yield backend
         backend.commit()
+        self.epochs += 1
 
 
 class RunState(State):
@@ -60,14 +64,14 @@ class RunState(State):
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._epochs = 0
+        self.epochs = 0
         self._runs: list[LocalRun] = []
 
     @contextmanager
     @override
     def epoch(self) -> Iterator[KeyedStateBackend]:
-        with RunWriter(self._folder / f"epoch-{self._epochs}", columns_bytes=1 << 20) as writer:
-            if self._epochs == 0:
+        with RunWriter(self._folder / f"epoch-{self.epochs}", columns_bytes=1 << 20) as writer:
+            if self.epochs == 0:
                 yield SingleKeyBackend(writer)
             else:
                 wanted = [WantedRun(str(run.path), _Link(run.path)) for run in self._runs]
@@ -76,10 +80,10 @@ class RunState(State):
                     yield RocksDBBackend(replica, writer, {0: per_group, 1: per_group})
             new = writer.finish()
             for run in new:
-                if run.columns is not None and self._epochs % 3 < 2:  # so that some epochs read RocksDB as well
+                if run.columns is not None and self.epochs % 3 < 2:  # so that some epochs read RocksDB as well
                     columns_of(self._folder / "replica").keep(str(run.path), run.columns)
             self._runs += new
-        self._epochs += 1
+        self.epochs += 1
 
 
 class _Link:
@@ -112,10 +116,10 @@ def run_epoch(operator: Operator, state: State, table: pa.Table, *, piece_rows: 
     """One epoch of an operator, its input in several tables of whole keys, as the sorter gives it."""
     pieces = [table.slice(start, piece_rows) for start in range(0, table.num_rows, piece_rows)]
     with state.epoch() as backend:
-        return list(operator.process(whole_keys(pieces), context_of(backend)))
+        return list(operator.process(whole_keys(pieces), context_of(backend, state.epochs)))
 
 
-def context_of(backend: KeyedStateBackend) -> SubtaskContext:
+def context_of(backend: KeyedStateBackend, epoch: int = 0) -> SubtaskContext:
     """A subtask that owns every key group, in an epoch without event time."""
     time = EpochTime(
         late_us=MIN_TIME_US,
@@ -125,7 +129,7 @@ def context_of(backend: KeyedStateBackend) -> SubtaskContext:
         is_backlog=False,
         was_backlog=None,
     )
-    return SubtaskContext(backend, time, KeyGroupRange(0, MAX_PARALLELISM))
+    return SubtaskContext(backend, time, KeyGroupRange(0, MAX_PARALLELISM), epoch)
 
 
 def changelog_of(operator: Operator, changes: Sequence[KeyedChanges]) -> pa.Table:

@@ -221,12 +221,12 @@ def test_a_key_that_is_cut_is_asked_for_once(
     backend = MemoryBackend(entries)
     if remember_ms is not None and ended:  # answers that end before the epoch
         time = EpochTime(0, 0, clock_ms=0, clock_before_ms=None, is_backlog=False, was_backlog=None)
-        context = SubtaskContext(backend, time, KeyGroupRange(0, 4))
+        context = SubtaskContext(backend, time, KeyGroupRange(0, 4), 0)
         list(operator.process(iter([sorted_input(operator, sorted(ended))]), context))
         backend.commit()
         Service.books[book].sent.clear()
     time = EpochTime(0, 0, clock_ms=DAY_MS, clock_before_ms=0, is_backlog=False, was_backlog=False)
-    context = SubtaskContext(backend, time, KeyGroupRange(0, 4))
+    context = SubtaskContext(backend, time, KeyGroupRange(0, 4), 1)
     due = list(operator.due(context))
     table = sort_table(pa.concat_tables([sorted_input(operator, keys), *due]))
     found = list(operator.process(cut(table, places), context))
@@ -244,7 +244,7 @@ def test_blocks_bound_how_many_answers_are_held() -> None:
     book = Service.new_book()
     operator = operator_of(book, calls=replace(CALLS, batch_size=50))
     time = EpochTime(0, 0, clock_ms=0, clock_before_ms=None, is_backlog=True, was_backlog=None)
-    context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4))
+    context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4), 0)
     keys = [str(number) for number in range(10_000)]
     found = list(operator.process(iter([sorted_input(operator, keys)]), context))
     assert [one.rows.num_rows for one in found if isinstance(one, AppendedRows)] == [4096, 4096, 1808]

@@ -209,7 +209,7 @@ def stored_again(operator: CoGroupOperator | SessionCoGroupOperator) -> tuple[Ke
     with state.epoch() as backend:
         table = sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=1).table)
         time = EpochTime(MIN_TIME_US, 0, 0, None, is_backlog=False, was_backlog=None)
-        assert list(operator.process(iter([table]), SubtaskContext(backend, time, KeyGroupRange(0, 1)))) == []
+        assert list(operator.process(iter([table]), SubtaskContext(backend, time, KeyGroupRange(0, 1), 0))) == []
     stored = described(operator)
     assert stored is not None
     views = views_of({"operator": stored, "states": [dict(one.as_json()) for one in operator.states]}, Moment(None, 0))

@@ -86,7 +86,7 @@ def joined_rows(operator: Operator, join: str, side: int, rows: int, setting: in
                 sorter.add(operator.fold(one, late_us=MIN_TIME_US, max_parallelism=GROUPS.end).table)
             batches.clear()
         context = SubtaskContext(
-            SingleKeyBackend(writer), time, GROUPS, memory_bytes=shares.key_bytes, spill_dir=folder
+            SingleKeyBackend(writer), time, GROUPS, 0, memory_bytes=shares.key_bytes, spill_dir=folder
         )
         for given in outputs_of(operator, sorter, context, Profile()):
             changes = given.changelog()  # type: ignore[union-attr]  # no join has side outputs
@@ -106,7 +106,7 @@ def live_rows(
         open_replica(folder / "replica", wanted, attempt="a", cache_bytes=shares.cache_bytes) as replica,
     ):
         backend = RocksDBBackend(replica, writer, dict.fromkeys((0, 1), sum(run.entries for run in runs) / GROUPS.end))
-        context = SubtaskContext(backend, time, GROUPS, memory_bytes=shares.key_bytes, spill_dir=folder)
+        context = SubtaskContext(backend, time, GROUPS, 1, memory_bytes=shares.key_bytes, spill_dir=folder)
         rows = [changes.changelog().num_rows for changes in operator.process(iter([added]), context)]
         writer.finish()
     shutil.rmtree(folder / "replica")

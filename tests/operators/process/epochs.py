@@ -153,7 +153,7 @@ class Epochs:
     ) -> None:
         for subtask in range(parallelism):
             groups = group_range(subtask, parallelism=parallelism, max_parallelism=self._max_parallelism)
-            context = SubtaskContext(backend, time, groups)
+            context = SubtaskContext(backend, time, groups, 0)
             for changes in self._changes(tables, context):
                 if isinstance(changes, AppendedRows):
                     assert changes.rows.schema == pa.schema(self.operator.output_fields)

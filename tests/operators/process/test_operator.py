@@ -150,7 +150,7 @@ def test_many_rows_are_passed_on_before_the_end() -> None:
     batch = Batch([keys], [keys, pa.nulls(100, pa.timestamp("us", tz="UTC")), pa.nulls(100, pa.int64())], None, None)
     table = sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=4).table)
     time = EpochTime(MIN_TIME_US, MIN_TIME_US, 0, None, True, None)
-    context = SubtaskContext(SingleKeyBackend(None), time, KeyGroupRange(0, 4))
+    context = SubtaskContext(SingleKeyBackend(None), time, KeyGroupRange(0, 4), 0)
     pieces = (table.slice(start, 20) for start in range(0, 100, 20))
     given = [(type(each).__name__, each.rows.num_rows) for each in operator.process(pieces, context)]
     assert given[-1] == ("SideRows", 100)
@@ -237,7 +237,7 @@ def test_a_key_of_several_columns_is_a_tuple_and_without_event_time_there_is_no_
     ]
     folded = operator.fold(Batch(columns[:2], columns, None, None), late_us=0, max_parallelism=1)
     time = EpochTime(MIN_TIME_US, MIN_TIME_US, 0, None, False, False)
-    context = SubtaskContext(SingleKeyBackend(None), time, KeyGroupRange(0, 1))
+    context = SubtaskContext(SingleKeyBackend(None), time, KeyGroupRange(0, 1), 0)
     rows = [
         row for each in operator.process(iter([sort_table(folded.table)]), context) for row in each.rows.to_pylist()
     ]

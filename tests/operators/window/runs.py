@@ -156,7 +156,7 @@ class Run:
 
     def _subtask(self, subtask: int, tables: list[pa.Table], backend: KeyedStateBackend, time: EpochTime) -> None:
         groups = group_range(subtask, parallelism=self.parallelism, max_parallelism=MAX_PARALLELISM)
-        context = SubtaskContext(backend, time, groups)
+        context = SubtaskContext(backend, time, groups, 0)
         operator: KeyedOperator = self.operator
         with (
             tempfile.TemporaryDirectory() as folder,
