@@ -6,6 +6,7 @@ The byte order is (key group, state id, key, namespace), so a range of key group
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +26,29 @@ def stored_keys(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: in
 
     `keys` is fixed_size_binary or large_binary without NULL.
     """
-    if pa.types.is_fixed_size_binary(keys.type):
-        return _fixed(key_groups, keys, state_id)
-    prefixes = FixedBytes(_prefixes(key_groups, state_id)).large_binary()
-    return ArrowBytes(pc.binary_join_element_wise(prefixes, keys, pa.scalar(b"", keys.type)))
+    return joined_keys(key_groups, [keys], state_id)
 
 
-def _fixed(key_groups: npt.NDArray[np.uint16], keys: pa.Array, state_id: int) -> FixedBytes:
-    stored = np.empty((len(keys), PREFIX_BYTES + keys.type.byte_width), np.uint8)
-    stored[:, :PREFIX_BYTES] = _prefixes(key_groups, state_id)
-    stored[:, PREFIX_BYTES:] = FixedBytes.of(keys).rows
-    return FixedBytes(stored)
+def joined_keys(key_groups: npt.NDArray[np.uint16], parts: Sequence[Any], state_id: int) -> Sequence[bytes]:
+    """Return (n,) stored keys, each made of one element of all parts: FixedBytes if all have a fixed width.
+
+    A part is a column (n,) as that of `stored_keys`, or a large_binary scalar, which all keys have. All bytes are
+    copied once.
+    """
+    prefixes = FixedBytes(_prefixes(key_groups, state_id))
+    if all(pa.types.is_fixed_size_binary(part.type) for part in parts):
+        return _beside([prefixes, *map(FixedBytes.of, parts)])
+    nothing = pa.scalar(b"", pa.large_binary())  # between the parts
+    columns = [part.cast(pa.large_binary()) for part in parts]
+    return ArrowBytes(pc.binary_join_element_wise(prefixes.large_binary(), *columns, nothing))
+
+
+def _beside(parts: Sequence[FixedBytes]) -> FixedBytes:
+    rows, start = np.empty((len(parts[0]), sum(part.width for part in parts)), np.uint8), 0
+    for part in parts:
+        rows[:, start : start + part.width] = part.rows
+        start += part.width
+    return FixedBytes(rows)
 
 
 def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[np.uint8]:

@@ -3,8 +3,8 @@
     stored key = key group | side | packed row (key, columns of the side), value = number of such rows
 
 Equal rows are one stored row with a count if rows may be retracted, as a retraction has to find its row, and if no
-column of the side is read, as all rows of a key are then equal. Otherwise each row that arrives is stored by itself, and
-nothing is looked up. It then has a number as the order column of the packed row:
+column of the side is read, as all rows of a key are then equal. Otherwise each row that arrives is stored by itself,
+and nothing is looked up. It then has a number as the order column of the packed row:
 
     key | epoch u32 | number in the epoch u64 | columns of the side
 
@@ -14,6 +14,7 @@ entries, too; their counts add up.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +27,19 @@ from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.layout import JoinLayout
-from mixedmode.operators.top.rows import cut, decoded_rows, joined_with_lengths, parts_of, row_pieces, without_prefix
+from mixedmode.operators.top.rows import (
+    cut,
+    decoded_rows,
+    joined_with_lengths,
+    parts_of,
+    row_pieces,
+    with_lengths,
+    without_prefix,
+)
 from mixedmode.sort import sort_order
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
 from mixedmode.state.fixed_bytes import FixedBytes
-from mixedmode.state.keys import PREFIX_BYTES, after_prefix, stored_keys
+from mixedmode.state.keys import PREFIX_BYTES, after_prefix, joined_keys, stored_keys
 
 __all__ = ["ALL_ROWS", "Arrivals", "Bag", "Changed", "SideRows", "StoredBag", "TouchedKeys", "bag_rows"]
 
@@ -54,13 +63,13 @@ class Arrivals:
         self._epoch = epoch
         self._next = 0
 
-    def of_next(self, size: int) -> pa.LargeBinaryArray:
+    def of_next(self, size: int) -> pa.FixedSizeBinaryArray:
         """Return the numbers of the next rows, in order, as bytes (size,)."""
         numbers = np.empty(size, _ARRIVAL)
         numbers["epoch"] = self._epoch
         numbers["number"] = np.arange(self._next, self._next + size)
         self._next += size
-        return FixedBytes(numbers.view(np.uint8).reshape(size, _ARRIVAL.itemsize)).large_binary()
+        return FixedBytes(numbers.view(np.uint8).reshape(size, _ARRIVAL.itemsize)).fixed_size_binary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +136,12 @@ class SideRows:
 class Changed:
     """The rows (n,) of a side that an epoch changes, each once, in the order of the state.
 
-    `packed`: the row of each. `stored`: the stored keys of those with a key without NULL, whose numbers are `kept`.
+    `stored`: the stored keys of those with a key without NULL, whose numbers are `kept`. `packed`: the row of each;
+    None if each is stored by itself, so that none is in the state before.
     """
 
     bag: Bag
-    packed: pa.LargeBinaryArray
+    packed: pa.LargeBinaryArray | None
     kept: Int64s
     stored: Sequence[bytes]
 
@@ -155,20 +165,17 @@ class StoredBag:
 
     def packed(self, keys: pa.Array, columns: Sequence[pa.Array]) -> pa.LargeBinaryArray:
         """Return packed rows (n,) from their encoded keys and columns."""
-        arrivals = [] if self._arrivals is None else [self._arrivals.of_next(len(keys))]
-        return joined_with_lengths(keys, arrivals, row_pieces(columns, self._layout.sides[self._side]))
+        return joined_with_lengths(keys, self._next_arrivals(len(keys)), self._pieces(columns))
 
     def changed(self, keys: TouchedKeys, codes: Int64s, weights: Int64s, columns: Sequence[pa.Array]) -> Changed:
         """Return what the rows (n,) of an epoch change, which are sorted by key.
 
         Raise InternalError if a row is retracted that is not there.
         """
+        if self._arrivals is not None:
+            return self._added(keys, codes, weights, columns)
         packed = self.packed(keys.encoded.take(pa.array(codes)), columns)
         groups = keys.groups[codes]
-        if self._arrivals is not None:
-            bag = Bag(codes, np.zeros(len(codes), np.int64), weights, np.arange(len(codes)), columns)
-            kept = np.flatnonzero(~keys.is_null[codes])
-            return Changed(bag, packed, kept, self._state.stored_keys(groups[kept], _of(packed, kept)))
         order = sort_order(pa.table([pa.array(groups), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
         packed = packed.take(pa.array(order))
         _, first_rows = segments(packed)
@@ -183,6 +190,24 @@ class StoredBag:
         bag = Bag(codes[rows], before, change, rows, columns)
         _check_there(bag.after[kept])
         return Changed(bag, packed, kept, stored)
+
+    def _added(self, keys: TouchedKeys, codes: Int64s, weights: Int64s, columns: Sequence[pa.Array]) -> Changed:
+        """Return what rows (n,) change of which each is stored by itself."""
+        bag = Bag(codes, np.zeros(len(codes), np.int64), weights, np.arange(len(codes)), columns)
+        kept = np.flatnonzero(~keys.is_null[codes])
+        if len(kept) < len(codes):
+            taken = pa.array(kept)
+            codes, columns = codes[kept], [column.take(taken) for column in columns]
+        encoded = keys.encoded.take(pa.array(codes))
+        parts = with_lengths(encoded, self._next_arrivals(len(kept)), self._pieces(columns))
+        return Changed(bag, None, kept, joined_keys(keys.groups[codes], parts, self._side))
+
+    def _next_arrivals(self, size: int) -> list[pa.Array]:
+        """Return the order columns of the next packed rows."""
+        return [] if self._arrivals is None else [self._arrivals.of_next(size)]
+
+    def _pieces(self, columns: Sequence[pa.Array]) -> list[Any]:
+        return row_pieces(columns, self._layout.sides[self._side])
 
     def with_stored(
         self,
@@ -208,13 +233,13 @@ class StoredBag:
             return bag
         stored = without_prefix(found.keys, PREFIX_BYTES)
         counts = counts_of(found.values)
-        change = np.zeros(len(counts), np.int64)
-        known = np.flatnonzero(bag.before)
-        at = pc.index_in(packed.take(pa.array(known)), value_set=stored)
-        is_found = at.is_valid().to_numpy(zero_copy_only=False)
-        change[at.drop_null().to_numpy()] = bag.change[known[is_found]]
-        rest = np.ones(len(bag.codes), np.bool_)
-        rest[known[is_found]] = False
+        change, rest = np.zeros(len(counts), np.int64), np.ones(len(bag.codes), np.bool_)
+        if packed is not None:
+            known = np.flatnonzero(bag.before)
+            at = pc.index_in(packed.take(pa.array(known)), value_set=stored)
+            is_found = at.is_valid().to_numpy(zero_copy_only=False)
+            change[at.drop_null().to_numpy()] = bag.change[known[is_found]]
+            rest[known[is_found]] = False
         size = len(bag.columns[0]) if bag.columns else 0
         columns = bag_rows(self._layout, self._side, stored)
         codes = np.concatenate([bag.codes[rest], wanted[found.prefix_of_row]])

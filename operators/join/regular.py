@@ -149,9 +149,7 @@ class RegularJoinOperator(JoinBase):
     def _stored(self, context: SubtaskContext) -> tuple[StoredBag, StoredBag]:
         arrivals, states = Arrivals(context.epoch), self.states
         left, right = (
-            StoredBag(
-                self.layout, side, states[side], context.backend, arrivals if self._numbers_rows(side) else None
-            )
+            StoredBag(self.layout, side, states[side], context.backend, arrivals if self._numbers_rows(side) else None)
             for side in (LEFT, RIGHT)
         )
         return left, right

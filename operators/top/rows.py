@@ -129,16 +129,18 @@ def without_prefix(stored: Sequence[bytes], prefix_bytes: int, *, bytes_after: i
     return cut(rows.data, rows.starts + prefix_bytes, rows.ends - bytes_after)
 
 
-def joined_with_lengths(
-    keys: pa.Array, order: Sequence[pa.LargeBinaryArray], rows: Sequence[Any]
-) -> pa.LargeBinaryArray:
+def joined_with_lengths(keys: pa.Array, order: Sequence[pa.Array], rows: Sequence[Any]) -> pa.LargeBinaryArray:
     """Return packed rows (n,) from the bytes of their parts. One of `rows` may be the same bytes for all of them."""
+    parts = [part.cast(pa.large_binary()) for part in with_lengths(keys, order, rows)]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b"", pa.large_binary()))
+
+
+def with_lengths(keys: pa.Array, order: Sequence[pa.Array], rows: Sequence[Any]) -> list[Any]:
+    """Return the parts of packed rows (n,), to be joined: those that are given, and the lengths."""
     lengths = np.zeros((len(keys), 2), ">u4")
     lengths[:, 0] = _byte_lengths([keys])
     lengths[:, 1] = _byte_lengths(order)
-    trailer = FixedBytes(lengths.view(np.uint8)).large_binary()
-    parts = [part.cast(pa.large_binary()) for part in (keys, *order, *rows)]
-    return pc.binary_join_element_wise(*parts, trailer, pa.scalar(b"", pa.large_binary()))
+    return [keys, *order, *rows, FixedBytes(lengths.view(np.uint8)).fixed_size_binary()]
 
 
 def _byte_lengths(parts: Sequence[pa.Array]) -> Int64s | int:
