@@ -9,7 +9,8 @@ the query returns files instead of rows, and the map sides read them (tasks/dire
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -33,6 +34,7 @@ from mixedmode.executor.epoch_inputs import (
     ReaderInput,
     files_of,
 )
+from mixedmode.executor.held_blocks import Ended, HeldBlocks, parted
 from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.executor.input_frames import map_input, rows_read
 from mixedmode.executor.map_stages import run_maps
@@ -55,7 +57,7 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.spark.held import Hold, held
 from mixedmode.spark.jobs import described
-from mixedmode.spark.numbered_tasks import NumberedTasks, TwoStages, shares_workers, with_rows
+from mixedmode.spark.numbered_tasks import FedTasks, NumberedTasks, Tasks, TwoStages, shares_workers, with_rows
 from mixedmode.spark.session import cores, is_one_process
 from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.block_rows import BLOCK_DDL
@@ -157,12 +159,20 @@ class EpochRun:
         here = {name: queries for name, queries in here.items() if folding_reader(plan, name) is None}
         return [map_in_arrow(rows[name], InnerRead(task, queries), output) for name, queries in here.items()]
 
-    def reports(self, action: str, output: DataFrame | NumberedTasks | TwoStages) -> list[SubtaskReport]:
-        """Run tasks, or compute the rows of a frame, and return the reports."""
+    def ended(self, action: str, output: DataFrame | Tasks, *, holds_blocks: bool = False) -> Ended:
+        """Run tasks, or compute the rows of a frame, and return the reports; and the blocks, if they are wanted."""
         with described(self.session, self.task.description(action)):
-            if isinstance(output, NumberedTasks | TwoStages):
-                return [decode_report(report) for report in output.reports(self.session, REPORT_COLUMN)]
-            return _reports(output)
+            if holds_blocks:
+                made = output.toArrow().to_batches() if isinstance(output, DataFrame) else output.batches(self.session)
+                return parted(made)
+            if isinstance(output, DataFrame):
+                return Ended(_reports(output))
+            return Ended([decode_report(report) for report in output.reports(self.session, REPORT_COLUMN)])
+
+    def holds_blocks(self, subtask: SubtaskTask) -> bool:
+        """Return whether the driver holds the blocks that the subtasks of a stage make for the next stage."""
+        moves_places = self.task.blocks_folder is not None
+        return moves_places and subtask.fold is not None and shares_workers(self.session)
 
     def rows_written(
         self, task: EpochTask, name: str, given: ReaderInput, rows: Mapping[str, DataFrame]
@@ -188,11 +198,11 @@ class EpochRun:
         stage: KeyedStage,
         given: ReaderInput,
         rows: Mapping[str, DataFrame],
+        held: Sequence[HeldBlocks],
         sizes: Mapping[str, int],
-    ) -> DataFrame | NumberedTasks | DirectMapSide:
-        """Return the blocks of a stage: a frame, or tasks if all its input is in files.
-
-        For small input, return a map side that its subtasks run. sizes: see side_to_thin.
+    ) -> DataFrame | NumberedTasks | DirectMapSide | HeldBlocks:
+        """Return the blocks of a stage: a frame, or tasks if all its input is in files, or the held ones if there are
+        no others. For small input, return a map side that its subtasks run. sizes: see side_to_thin.
         """
         side = side_to_thin(task, stage, sizes)
         found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows))
@@ -205,6 +215,9 @@ class EpochRun:
         parts += self.read_in_arrow(stage.operator_id, fold, rows, BLOCK_DDL)
         parts += [rows[name] for name in stage.reads.stages if name in rows and folding_reader(task.plan, name)]
         is_small = is_single_stage(effort_bytes(files), parallelism=parallelism) and not calls_functions(files)
+        if held and not parts and not has_files:
+            return HeldBlocks([batch for blocks in held for batch in blocks.batches])
+        parts += [blocks.frame(self.session) for blocks in held]
         if not parts and (not has_files or is_small):
             return DirectMapSide(replace(fold, blocks_folder=None), one_task(files))
         if not parts:
@@ -229,16 +242,21 @@ class EpochRun:
         return NumberedTasks(DirectMapSide(fold, tasks), len(tasks))
 
     def run_subtasks(
-        self, blocks: DataFrame | NumberedTasks | DirectMapSide, subtask: SubtaskTask
-    ) -> DataFrame | NumberedTasks | TwoStages:
-        """Return the output of a keyed stage: a frame, or tasks that return reports."""
+        self, blocks: DataFrame | NumberedTasks | DirectMapSide | HeldBlocks, subtask: SubtaskTask
+    ) -> DataFrame | Tasks:
+        """Return the output of a keyed stage: a frame, or tasks that return reports, and blocks for the driver."""
         schema = spark_schema(list(subtask.output_schema))
+        needs_frame = subtask.is_inner and not self.holds_blocks(subtask)
         if isinstance(blocks, DirectMapSide):
             tasks = NumberedTasks(SingleStage(blocks, subtask), subtask.parallelism)
-            return tasks.frame(self.session, schema) if subtask.is_inner else tasks
+            return tasks.frame(self.session, schema) if needs_frame else tasks
+        if isinstance(blocks, HeldBlocks):
+            if not needs_frame:
+                return FedTasks(subtask, blocks.of_subtasks(subtask.parallelism))
+            blocks = blocks.frame(self.session)
         if isinstance(blocks, NumberedTasks):
             moves_places = self.task.blocks_folder is not None
-            if moves_places and shares_workers(self.session) and not subtask.is_inner:
+            if moves_places and shares_workers(self.session) and not needs_frame:
                 return TwoStages(blocks, subtask, subtask.parallelism)
             blocks = blocks.frame(self.session, BLOCK_DDL)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
@@ -249,7 +267,8 @@ class _Readers:
     """The readers of an epoch (JobPlan.readers). A reader begins when all stages that it reads have ended.
 
     `task`: has the progress of the sources, once it is measured. `waiting`: readers that have not begun. `open`: stages
-    that have not ended. `outputs`: of inner stages, and `rows` of those that have ended. `reports`: of ended readers.
+    that have not ended. `outputs`: of inner stages, and `rows` of those that have ended; or the blocks in `held`.
+    `reports`: of ended readers.
     """
 
     run: EpochRun
@@ -263,12 +282,13 @@ class _Readers:
         self.open = {stage.operator_id for stage in plan.stages}
         self.outputs: dict[str, DataFrame] = {}
         self.rows: dict[str, DataFrame] = {}
+        self.held: dict[str, HeldBlocks] = {}
         self.reports: dict[str, list[SubtaskReport]] = {}
 
     def result(self, list_states: tuple[ListState, ...] | None) -> EpochResult:
         """Run all readers; at the same time, those that do not wait for each other."""
         plan = self.task.plan
-        with SideBySide[list[SubtaskReport]](self.run.session, f"mixedmode-readers-{uuid.uuid4().hex}") as actions:
+        with SideBySide[Ended](self.run.session, f"mixedmode-readers-{uuid.uuid4().hex}") as actions:
             self._measure(actions)
             while self.waiting or actions.is_running:
                 ready = self._ready()
@@ -283,7 +303,7 @@ class _Readers:
         written = {name: self.reports[entry] for name in plan.rows_results if (entry := entry_of(name)) in self.reports}
         return epoch_result(self.task, stages, written, list_states)
 
-    def _measure(self, actions: SideBySide[list[SubtaskReport]]) -> None:
+    def _measure(self, actions: SideBySide[Ended]) -> None:
         """Measure the progress of the sources, if no reader does. Without event times, readers need not wait for it."""
         if not self.task.plan.measures_first:
             return
@@ -293,7 +313,7 @@ class _Readers:
         measured = with_rows(of_files, of_rows, self.run.session)
         if measured is None:
             return
-        action = partial(self.run.reports, _MEASURE, measured)
+        action = partial(self.run.ended, _MEASURE, measured)
         if self.task.plan.strategies and not self.task.timing.is_final:
             self._end(_MEASURE, action())
         else:
@@ -306,37 +326,41 @@ class _Readers:
             if self.open.intersection(reads.stages):
                 continue
             del self.waiting[reader]
-            if _has_input(reads, self.rows):
+            if _has_input(reads, self.rows.keys() | self.held.keys()):
                 ready.append(reader)
             else:
                 self.open.discard(reader)  # it keeps its state
         return ready
 
-    def _action(self, reader: str) -> Callable[[], list[SubtaskReport]]:
+    def _action(self, reader: str) -> Callable[[], Ended]:
         """Return the action that runs a reader."""
         run, task = self.run, self.task
         _, stage = task.plan.reader(reader)
         if stage is None:
             name = next(name for name in task.plan.rows_results if entry_of(name) == reader)
             written = run.rows_written(task, name, self.given, self.rows)
-            return list if written is None else partial(run.reports, rows_action(name), written)
+            return Ended if written is None else partial(run.ended, rows_action(name), written)
         in_blocks = task.plan.stays_in_arrow(reader)
         subtask = subtasks(task, stage, tells_attempt=may_compute_twice(run.session), in_blocks=in_blocks)
-        output = run.run_subtasks(run.blocks(task, stage, self.given, self.rows, self._sizes(reader)), subtask)
+        held = [self.held[name] for name in stage.reads.stages if name in self.held]
+        output = run.run_subtasks(run.blocks(task, stage, self.given, self.rows, held, self._sizes(reader)), subtask)
+        if run.holds_blocks(subtask) and not subtask.waits_for_end:
+            return partial(run.ended, reader, output, holds_blocks=True)
         if isinstance(output, DataFrame) and subtask.is_inner:
             # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
             output = self.hold(output)
             if not subtask.waits_for_end:
                 self.outputs[reader] = output
-        return partial(run.reports, reader, output)
+        return partial(run.ended, reader, output)
 
     def _sizes(self, reader: str) -> dict[str, int]:
         """Return about how many rows the roots have that a reader reads, as far as it is known."""
         of_files = {read.source: files_rows(files) for read, files in self.given.files(reader)}
         return of_files | {name: sum(one.rows_out for one in self.reports[name]) for name in self.rows}
 
-    def _end(self, reader: str, reports: list[SubtaskReport]) -> None:
+    def _end(self, reader: str, ended: Ended) -> None:
         """Note that a reader has ended, so that others may begin."""
+        reports = ended.reports
         if reader in (_MEASURE, self.task.plan.measured_by):
             # every subtask of a stage reports the same progress
             self.task = with_progress(self.task, reports[:1] if reader in self.open else reports)
@@ -344,13 +368,18 @@ class _Readers:
             return
         self.reports[reader] = reports
         self.open.discard(reader)
+        if ended.blocks is not None:
+            self.held[reader] = ended.blocks
         if reader in self.outputs:
             self.rows[reader] = rows_of(self.outputs[reader], reports)
 
 
-def _has_input(reads: Reads, rows: Mapping[str, DataFrame]) -> bool:
-    """Return whether a reader may get rows in this epoch: not if all that it reads are stages that wait for the end."""
-    return bool(reads.sources) or any(name in rows for name in reads.stages)
+def _has_input(reads: Reads, emitted: AbstractSet[str]) -> bool:
+    """Return whether a reader may get rows in this epoch: not if all that it reads are stages that wait for the end.
+
+    emitted: the stages whose rows are there.
+    """
+    return bool(reads.sources) or any(name in emitted for name in reads.stages)
 
 
 def _reports(frame: DataFrame) -> list[SubtaskReport]:

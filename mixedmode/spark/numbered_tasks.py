@@ -1,4 +1,4 @@
-"""Tasks that get a number and no rows of Spark's: those that read files. They return reports, or rows for others.
+"""Tasks that get no rows of Spark's: those that read files, or get blocks from the driver. They return reports or rows.
 
 Such tasks need nothing of Spark SQL. A job of an RDD has no plan to analyse and optimise and no code to generate, which
 takes longer than the work of a small epoch. Its Python workers are those of Spark SQL only if both have the same
@@ -6,22 +6,47 @@ environment, which mixedmode's settings see to (settings.py). In a session of an
 set of workers would hold the state a second time, so there the tasks run over a frame.
 """
 
-from collections.abc import Iterable, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
+from typing_extensions import override
 
 from mixedmode.spark.frames import Task
 from mixedmode.spark.settings import SAME_WORKERS
 
-__all__ = ["NumberedTasks", "TwoStages", "shares_workers", "with_rows"]
+__all__ = ["FedTasks", "NumberedTasks", "Tasks", "TwoStages", "shares_workers", "with_rows"]
+
+Made = TypeVar("Made")
+_Maker = Callable[[Iterator[pa.RecordBatch]], Iterator[Made]]
+
+
+class Tasks(Protocol):
+    """Tasks without rows of Spark's, in a session with shares_workers."""
+
+    task: Task  #: makes the rows that the tasks return
+
+    @abstractmethod
+    def made(self, session: SparkSession, make: "_Maker[Made]") -> list[Made]:
+        """Run the tasks with `make` in place of `task`, and return all that it makes."""
+
+    def reports(self, session: SparkSession, column: str) -> list[bytes]:
+        """Run the tasks, and return the values of a column that are not NULL; the tasks have no other rows."""
+        return self.made(session, _Reporting(self.task, column))
+
+    def batches(self, session: SparkSession) -> list[pa.RecordBatch]:
+        """Run the tasks, and return their rows, which are few and small."""
+        return self.made(session, self.task)
 
 
 @dataclass(frozen=True, slots=True)
-class NumberedTasks:
+class NumberedTasks(Tasks):
     """So many tasks of one kind. `task` gets batches with one column, the number of the task."""
 
     task: Task
@@ -31,14 +56,19 @@ class NumberedTasks:
         """Return the rows of all tasks.  output: their columns."""
         return session.range(0, self.count, 1, max(1, self.count)).mapInArrow(self.task, output)
 
+    @override
     def reports(self, session: SparkSession, column: str) -> list[bytes]:
-        """Run the tasks, and return the values of a column that are not NULL; the tasks have no other rows."""
+        """Do so in any session."""
         if self.count == 0:
             return []
         if not shares_workers(session):
             found = self.frame(session, f"`{column}` binary").collect()
             return [bytes(row[0]) for row in found if row[0] is not None]
-        return self.numbers(session).mapPartitions(_Reporting(self.task, column)).collect()
+        return self.made(session, _Reporting(self.task, column))
+
+    @override
+    def made(self, session: SparkSession, make: "_Maker[Made]") -> list[Made]:
+        return self.numbers(session).mapPartitions(_Fed(make, _batches_of)).collect()
 
     def numbers(self, session: SparkSession) -> RDD[int]:
         """Return the numbers of the tasks, each in a partition of its own."""
@@ -46,21 +76,34 @@ class NumberedTasks:
 
 
 @dataclass(frozen=True, slots=True)
-class TwoStages:
-    """Numbered tasks whose rows go to `count` tasks of a second kind, in a session with shares_workers.
+class TwoStages(Tasks):
+    """Numbered tasks whose rows go to `count` tasks of a second kind.
 
     The first column of a row is the number of the second task that gets it; all rows of a batch have the same. Rows are
     few and small: they are Python objects on their way.
     """
 
     first: NumberedTasks
-    second: Task
+    task: Task
     count: int
 
-    def reports(self, session: SparkSession, column: str) -> list[bytes]:
-        """Run the tasks, and return the values of a column that are not NULL; the second tasks have no other rows."""
+    @override
+    def made(self, session: SparkSession, make: "_Maker[Made]") -> list[Made]:
         rows = self.first.numbers(session).mapPartitions(_Addressing(self.first.task)).partitionBy(self.count, int)
-        return rows.values().mapPartitions(_Receiving(_Reporting(self.second, column))).collect()
+        return rows.values().mapPartitions(_Fed(make, iter)).collect()
+
+
+@dataclass(frozen=True, slots=True)
+class FedTasks(Tasks):
+    """A task for each list of batches, which the driver sends to it. They are few and small."""
+
+    task: Task
+    given: Sequence[Sequence[pa.RecordBatch]]
+
+    @override
+    def made(self, session: SparkSession, make: "_Maker[Made]") -> list[Made]:
+        given = session.sparkContext.parallelize(self.given, len(self.given))
+        return given.mapPartitions(_Fed(make, chain.from_iterable)).collect()
 
 
 def shares_workers(session: SparkSession) -> bool:
@@ -79,17 +122,13 @@ def with_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Reporting:
-    """A task that returns the values of a column."""
+    """Makes the values of a column of the task's rows that are not NULL."""
 
     task: Task
     column: str
 
-    def __call__(self, numbers: Iterable[int]) -> Iterator[bytes]:
-        """Yield the values of the column that are not NULL."""
-        return self.of_batches(_batches_of(numbers))
-
-    def of_batches(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-        """Do the same for a task that gets these rows."""
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+        """Yield the values."""
         for batch in self.task(batches):
             yield from (value for value in batch.column(self.column).to_pylist() if value is not None)
 
@@ -106,14 +145,15 @@ class _Addressing:
 
 
 @dataclass(frozen=True, slots=True)
-class _Receiving:
-    """A task that gets the batches of a partition."""
+class _Fed(Generic[Made]):
+    """What runs on the elements of a partition.  batches_of: the batches of these elements."""
 
-    reporting: _Reporting
+    make: "_Maker[Made]"
+    batches_of: Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-        """Yield the values of its column."""
-        return self.reporting.of_batches(iter(batches))
+    def __call__(self, elements: Iterable[Any]) -> Iterator[Made]:
+        """Yield what is made of the batches."""
+        return self.make(self.batches_of(elements))
 
 
 def _batches_of(numbers: Iterable[int]) -> Iterator[pa.RecordBatch]:

@@ -30,7 +30,7 @@ from mixedmode.tasks.block_rows import BlockKind, block_batch
 
 __all__ = ["BLOCK_BYTES_MIN", "BlockReader", "in_files"]
 
-BLOCK_BYTES_MIN = 32 * 1024  # a smaller block costs Spark no more than its place
+BLOCK_BYTES_MIN = 4 * 1024  # the driver may hold smaller ones, and one or more come of each slice of input
 
 
 def in_files(blocks: Iterator[pa.RecordBatch], folder: str, profile: Profile) -> Iterator[pa.RecordBatch]:

@@ -31,8 +31,10 @@ class Losing:
 
 @pytest.fixture
 def job(scratch_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FaultJob:
+    """On a cluster, as far as the stages know."""
     for module in (epoch_run, map_stages):
         monkeypatch.setattr(module, "may_compute_twice", lambda _: True)
+    monkeypatch.setattr(epoch_run, "is_one_process", lambda _: False)
     job = FaultJob(tmp_path / "a folder", TWO_STEPS)
     job.add("history", 1_000)
     return job

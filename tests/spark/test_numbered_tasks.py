@@ -10,7 +10,7 @@ import pytest
 
 from mixedmode.errors import RetryableError
 from mixedmode.spark.errors import explained
-from mixedmode.spark.numbered_tasks import NumberedTasks, TwoStages, shares_workers
+from mixedmode.spark.numbered_tasks import FedTasks, NumberedTasks, TwoStages, shares_workers
 from mixedmode.spark.settings import SAME_WORKERS
 
 if TYPE_CHECKING:
@@ -116,6 +116,22 @@ class _Gathering:
 def test_rows_get_to_the_task_whose_number_they_have(spark: "SparkSession") -> None:
     stages = TwoStages(NumberedTasks(_Sending((0, 2, 0)), 2), _Gathering(), 3)
     assert _numbers(stages.reports(spark, "report")) == ["[0, 0, 10, 10]", "[]", "[2, 12]"]
+
+
+def test_each_task_gets_the_batches_that_the_driver_has_for_it(spark: "SparkSession") -> None:
+    batches = [pa.RecordBatch.from_pydict({"to": [0], "n": [n]}) for n in range(3)]
+    tasks = FedTasks(_Gathering(), [batches[:2], [], batches[2:]])
+    assert _numbers(tasks.reports(spark, "report")) == ["[0, 1]", "[]", "[2]"]
+
+
+def test_tasks_return_all_their_rows_if_asked_for(spark: "SparkSession") -> None:
+    first = NumberedTasks(_Sending((0,)), 2)
+    assert [row["n"] for batch in first.batches(spark) for row in batch.to_pylist()] == [0, 10]
+    for tasks in (TwoStages(first, _Gathering(), 1), FedTasks(_Gathering(), [first.batches(spark)])):
+        (batch,) = tasks.batches(spark)
+        no_report, report = batch.column("report").to_pylist()
+        assert no_report is None
+        assert _numbers([report]) == ["[0, 10]"]
 
 
 def test_second_tasks_without_any_row_return_reports_too(spark: "SparkSession") -> None:
