@@ -9,9 +9,8 @@ the query returns files instead of rows, and the map sides read them (tasks/dire
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -21,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
-from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.types import ListState
 from mixedmode.executor.dimensions import VersionsRead
 from mixedmode.executor.epoch_inputs import (
@@ -34,7 +32,7 @@ from mixedmode.executor.epoch_inputs import (
     ReaderInput,
     files_of,
 )
-from mixedmode.executor.held_blocks import Ended, HeldBlocks, parted
+from mixedmode.executor.held_blocks import Ended, HeldBlocks, blocks_folder, parted
 from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.executor.input_frames import map_input, rows_read
 from mixedmode.executor.map_stages import run_maps
@@ -50,6 +48,7 @@ from mixedmode.executor.stage_tasks import (
     subtasks,
     with_progress,
 )
+from mixedmode.executor.task_inputs import TaskInput
 from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import PROGRESS, entry_of
 from mixedmode.plan.reads import Reads
@@ -58,18 +57,10 @@ from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.spark.held import Hold, held
 from mixedmode.spark.jobs import described
 from mixedmode.spark.numbered_tasks import FedTasks, NumberedTasks, Tasks, TwoStages, shares_workers, with_rows
-from mixedmode.spark.session import cores, is_one_process
+from mixedmode.spark.session import cores
 from mixedmode.spark.side_by_side import SideBySide
 from mixedmode.tasks.block_rows import BLOCK_DDL
-from mixedmode.tasks.direct import (
-    DirectMapSide,
-    DirectRows,
-    FilesRead,
-    calls_functions,
-    deal_out,
-    effort_bytes,
-    one_task,
-)
+from mixedmode.tasks.direct import DirectMapSide, DirectRows
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.inner_reads import InnerRead
 from mixedmode.tasks.measuring import MeasureTask
@@ -97,7 +88,7 @@ class EpochRun:
 
     def result(self, frame: DataFrame | None) -> EpochResult:
         """Run all stages.  frame: None for an epoch without input."""
-        with _blocks_folder(self.session) as folder:
+        with blocks_folder(self.session) as folder:
             return replace(self, task=replace(self.task, blocks_folder=folder)).of_input(frame)
 
     def of_input(self, frame: DataFrame | None) -> EpochResult:
@@ -169,13 +160,18 @@ class EpochRun:
                 return Ended(_reports(output))
             return Ended([decode_report(report) for report in output.reports(self.session, REPORT_COLUMN)])
 
-    def holds_blocks(self, subtask: SubtaskTask) -> bool:
-        """Return whether the driver holds the blocks that the subtasks of a stage make for the next stage."""
-        moves_places = self.task.blocks_folder is not None
-        return moves_places and subtask.fold is not None and shares_workers(self.session)
+    @property
+    def holds_blocks(self) -> bool:
+        """Return whether the driver holds the blocks that subtasks make for other stages."""
+        return self.task.blocks_folder is not None and shares_workers(self.session)
 
     def rows_written(
-        self, task: EpochTask, name: str, given: ReaderInput, rows: Mapping[str, DataFrame]
+        self,
+        task: EpochTask,
+        name: str,
+        given: ReaderInput,
+        rows: Mapping[str, DataFrame],
+        held: Mapping[str, HeldBlocks],
     ) -> DataFrame | NumberedTasks | None:
         """Return the tasks that write a result which no stage writes, or their reports; None if it gets no rows."""
         write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
@@ -183,13 +179,13 @@ class EpochRun:
         if frame is not None:
             parts.append(map_in_arrow(frame, write, report))
         parts += self.read_in_arrow(entry_of(name), write, rows, report)
-        files = given.files(entry_of(name))
-        of_files = self.of_files(files, write, rows_action(name)) if files else None
-        return with_rows(of_files, reduce(DataFrame.union, parts) if parts else None, self.session)
+        own = TaskInput.of(task.plan, entry_of(name), given.files(entry_of(name)), held)
+        by_tasks = self.direct(own, write, rows_action(name)) if own.files or own.rows else None
+        return with_rows(by_tasks, reduce(DataFrame.union, parts) if parts else None, self.session)
 
-    def of_files(self, files: FilesRead, task: RowsTask | MeasureTask, action: str) -> NumberedTasks:
-        """Return tasks that read files, and return reports."""
-        tasks = deal_out(files, cores(self.session))
+    def direct(self, given: TaskInput, task: RowsTask | MeasureTask | KeysOfSide, action: str) -> NumberedTasks:
+        """Return tasks that read their input by themselves."""
+        tasks = given.dealt(cores(self.session))
         return NumberedTasks(DirectRows(task, tasks, self.task.notes, action), len(tasks))
 
     def blocks(
@@ -198,55 +194,63 @@ class EpochRun:
         stage: KeyedStage,
         given: ReaderInput,
         rows: Mapping[str, DataFrame],
-        held: Sequence[HeldBlocks],
+        held: Mapping[str, HeldBlocks],
         sizes: Mapping[str, int],
     ) -> DataFrame | NumberedTasks | DirectMapSide | HeldBlocks:
-        """Return the blocks of a stage: a frame, or tasks if all its input is in files, or the held ones if there are
-        no others. For small input, return a map side that its subtasks run. sizes: see side_to_thin.
+        """Return the blocks of a stage: a frame, or tasks if they read all its input, or the held ones if there are no
+        others. For small input, return a map side that its subtasks run. sizes: see side_to_thin.
         """
         side = side_to_thin(task, stage, sizes)
-        found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows))
+        found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows, held))
         fold = map_side(task, stage, found)
-        files = given.files(stage.operator_id)
+        own = TaskInput.of(task.plan, stage.operator_id, given.files(stage.operator_id), held)
+        folded = [held[name] for name in stage.reads.stages if name in held and folding_reader(task.plan, name)]
         frame = self.rows_for(stage.operator_id, given, rows)
         parallelism = task.settings.parallelism_of(stage.operator_id)
-        has_files = any(of_source for _, of_source in files)
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
         parts += self.read_in_arrow(stage.operator_id, fold, rows, BLOCK_DDL)
         parts += [rows[name] for name in stage.reads.stages if name in rows and folding_reader(task.plan, name)]
-        is_small = is_single_stage(effort_bytes(files), parallelism=parallelism) and not calls_functions(files)
-        if held and not parts and not has_files:
-            return HeldBlocks([batch for blocks in held for batch in blocks.batches])
-        parts += [blocks.frame(self.session) for blocks in held]
-        if not parts and (not has_files or is_small):
-            return DirectMapSide(replace(fold, blocks_folder=None), one_task(files))
+        is_small = is_single_stage(own.effort_bytes, parallelism=parallelism) and not own.calls_functions
+        if folded and not parts and own.is_empty:
+            return HeldBlocks([batch for blocks in folded for batch in blocks.batches])
+        parts += [blocks.frame(self.session) for blocks in folded]
+        if not parts and (own.is_empty or is_small):
+            return DirectMapSide(replace(fold, blocks_folder=None), own.in_one_task())
+        tasks = own.dealt(cores(self.session))
+        by_tasks = NumberedTasks(DirectMapSide(fold, tasks), len(tasks))
         if not parts:
-            return self._blocks_of_files(fold, files)
-        if has_files:
-            parts.append(self._blocks_of_files(fold, files).frame(self.session, BLOCK_DDL))
+            return by_tasks
+        if not own.is_empty:
+            parts.append(by_tasks.frame(self.session, BLOCK_DDL))
         return reduce(DataFrame.union, parts)
 
     def hashes_of(
-        self, task: EpochTask, stage: KeyedStage, side: int, rows: Mapping[str, DataFrame]
+        self,
+        task: EpochTask,
+        stage: KeyedStage,
+        side: int,
+        rows: Mapping[str, DataFrame],
+        held: Mapping[str, HeldBlocks],
     ) -> npt.NDArray[np.uint64]:
         """Return hashes of the keys of a side of a join, all of whose rows are those of stages."""
-        reader, find = stage.operator_id, KeysOfSide(map_side(task, stage), side)
-        of_side = {root: rows[root] for root in stage.sides[side].roots}
+        reader, find, roots = stage.operator_id, KeysOfSide(map_side(task, stage), side), stage.sides[side].roots
+        of_side = {root: rows[root] for root in roots if root in rows}
         frame, blocks = self.rows_of_stages(reader, of_side), self.read_in_arrow(reader, find, of_side, BLOCK_DDL)
         blocks += [] if frame is None else [frame.mapInArrow(find, BLOCK_DDL)]
-        with described(self.session, self.task.description(f"{reader}, keys of the smaller side")):
-            return hashes_in((row.kind, row.block) for row in reduce(DataFrame.union, blocks).collect())
-
-    def _blocks_of_files(self, fold: MapSide, files: FilesRead) -> NumberedTasks:
-        tasks = deal_out(files, cores(self.session))
-        return NumberedTasks(DirectMapSide(fold, tasks), len(tasks))
+        own = TaskInput.of(task.plan, reader, (), {root: held[root] for root in roots if root in held})
+        action = f"{reader}, keys of the smaller side"
+        with described(self.session, self.task.description(action)):
+            made = self.direct(own, find, action).batches(self.session) if own.rows else []
+            found = [(row["kind"], row["block"]) for batch in made for row in batch.to_pylist()]
+            found += [(row.kind, row.block) for row in reduce(DataFrame.union, blocks).collect()] if blocks else []
+        return hashes_in(found)
 
     def run_subtasks(
         self, blocks: DataFrame | NumberedTasks | DirectMapSide | HeldBlocks, subtask: SubtaskTask
     ) -> DataFrame | Tasks:
         """Return the output of a keyed stage: a frame, or tasks that return reports, and blocks for the driver."""
         schema = spark_schema(list(subtask.output_schema))
-        needs_frame = subtask.is_inner and not self.holds_blocks(subtask)
+        needs_frame = subtask.is_inner and not (self.holds_blocks and subtask.fold)
         if isinstance(blocks, DirectMapSide):
             tasks = NumberedTasks(SingleStage(blocks, subtask), subtask.parallelism)
             return tasks.frame(self.session, schema) if needs_frame else tasks
@@ -255,8 +259,7 @@ class EpochRun:
                 return FedTasks(subtask, blocks.of_subtasks(subtask.parallelism))
             blocks = blocks.frame(self.session)
         if isinstance(blocks, NumberedTasks):
-            moves_places = self.task.blocks_folder is not None
-            if moves_places and shares_workers(self.session) and not needs_frame:
+            if self.holds_blocks and not needs_frame:
                 return TwoStages(blocks, subtask, subtask.parallelism)
             blocks = blocks.frame(self.session, BLOCK_DDL)
         return blocks.repartitionById(subtask.parallelism, F.col("subtask")).mapInArrow(subtask, schema)
@@ -308,7 +311,7 @@ class _Readers:
         if not self.task.plan.measures_first:
             return
         task, files, rows = measure_task(self.task), self.given.files(PROGRESS), self.given.rows(PROGRESS)
-        of_files = self.run.of_files(files, task, _MEASURE) if files else None
+        of_files = self.run.direct(TaskInput(files, ()), task, _MEASURE) if files else None
         of_rows = None if rows is None else rows.mapInArrow(task, spark_schema([REPORT_FIELD]))
         measured = with_rows(of_files, of_rows, self.run.session)
         if measured is None:
@@ -338,13 +341,13 @@ class _Readers:
         _, stage = task.plan.reader(reader)
         if stage is None:
             name = next(name for name in task.plan.rows_results if entry_of(name) == reader)
-            written = run.rows_written(task, name, self.given, self.rows)
+            written = run.rows_written(task, name, self.given, self.rows, self.held)
             return Ended if written is None else partial(run.ended, rows_action(name), written)
-        in_blocks = task.plan.stays_in_arrow(reader)
-        subtask = subtasks(task, stage, tells_attempt=may_compute_twice(run.session), in_blocks=in_blocks)
-        held = [self.held[name] for name in stage.reads.stages if name in self.held]
-        output = run.run_subtasks(run.blocks(task, stage, self.given, self.rows, held, self._sizes(reader)), subtask)
-        if run.holds_blocks(subtask) and not subtask.waits_for_end:
+        in_blocks, tells_attempt = task.plan.stays_in_arrow(reader), may_compute_twice(run.session)
+        subtask = subtasks(task, stage, tells_attempt=tells_attempt, in_blocks=in_blocks, are_held=run.holds_blocks)
+        blocks = run.blocks(task, stage, self.given, self.rows, self.held, self._sizes(reader))
+        output = run.run_subtasks(blocks, subtask)
+        if run.holds_blocks and subtask.fold and not subtask.waits_for_end:
             return partial(run.ended, reader, output, holds_blocks=True)
         if isinstance(output, DataFrame) and subtask.is_inner:
             # A stage writes runs, so it must run only once: persist its rows, as they are read twice.
@@ -356,7 +359,7 @@ class _Readers:
     def _sizes(self, reader: str) -> dict[str, int]:
         """Return about how many rows the roots have that a reader reads, as far as it is known."""
         of_files = {read.source: files_rows(files) for read, files in self.given.files(reader)}
-        return of_files | {name: sum(one.rows_out for one in self.reports[name]) for name in self.rows}
+        return of_files | {name: sum(one.rows_out for one in self.reports[name]) for name in (*self.rows, *self.held)}
 
     def _end(self, reader: str, ended: Ended) -> None:
         """Note that a reader has ended, so that others may begin."""
@@ -386,13 +389,3 @@ def _reports(frame: DataFrame) -> list[SubtaskReport]:
     if len(frame.columns) > 1:  # rows for the next stage, and the reports
         frame = frame.where(F.col(REPORT_COLUMN).isNotNull()).select(REPORT_COLUMN)
     return [decode_report(bytes(row[0])) for row in frame.collect()]
-
-
-@contextmanager
-def _blocks_folder(session: SparkSession) -> Iterator[str | None]:
-    """Return the folder for blocks of one epoch; None on a cluster, whose tasks share no disk."""
-    if not is_one_process(session):
-        yield None
-        return
-    with temporary_folder("blocks-") as folder:
-        yield str(folder)

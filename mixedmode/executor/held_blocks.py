@@ -1,32 +1,43 @@
-"""Blocks from one stage for the next that the driver holds, where all tasks share a disk.
+"""Blocks from one stage for its readers that the driver holds, where all tasks share a disk.
 
-The subtasks of a stage may run the map side of the stage that reads it (inner_folds.py). Then their rows are blocks,
-which are in files if they are large (tasks/block_files.py): what is left is few and small. The driver gets it together
-with the reports, and sends it to the subtasks of the next stage. So there is no plan of Spark between the two stages,
-which would take longer than the work of a small epoch; and rows and report are always of the same attempt.
+The rows of a stage whose readers need no Spark are blocks: those of the only reader if its map side runs in the same
+tasks (inner_folds.py), else the rows as they are (tasks/held_rows.py). Large ones are in files (tasks/block_files.py),
+so what is left is few and small. The driver gets it together with the reports, and sends it to the tasks of the
+readers. So there is no plan of Spark between the stages, which would take longer than the work of a small epoch; and
+rows and report are always of the same attempt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.spark.numbered_tasks import NumberedTasks
+from mixedmode.spark.session import is_one_process
 from mixedmode.tasks.block_rows import BLOCK_DDL, BLOCK_SCHEMA
+from mixedmode.tasks.held_rows import HeldBlock
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 
-__all__ = ["Ended", "HeldBlocks", "parted"]
+__all__ = ["Ended", "HeldBlocks", "blocks_folder", "parted"]
 
 
 @dataclass(frozen=True, slots=True)
 class HeldBlocks:
-    """Blocks for the subtasks of a stage, as rows of BLOCK_SCHEMA."""
+    """Blocks of a stage, as rows of BLOCK_SCHEMA."""
 
     batches: Sequence[pa.RecordBatch]
 
+    @property
+    def blocks(self) -> list[HeldBlock]:
+        """Return the blocks by themselves."""
+        rows = (row for batch in self.batches for row in batch.select(["kind", "block"]).to_pylist())
+        return [HeldBlock(row["kind"], row["block"]) for row in rows]
+
     def of_subtasks(self, parallelism: int) -> list[list[pa.RecordBatch]]:
-        """Return the blocks for each subtask."""
+        """Return the blocks for each subtask of the reader whose map side has made them."""
         found: list[list[pa.RecordBatch]] = [[] for _ in range(parallelism)]
         for batch in self.batches:
             for row in range(batch.num_rows):
@@ -56,6 +67,16 @@ class Ended:
 
     reports: list[SubtaskReport] = field(default_factory=list)
     blocks: HeldBlocks | None = None
+
+
+@contextmanager
+def blocks_folder(session: SparkSession) -> Iterator[str | None]:
+    """Return the folder for blocks of one epoch; None on a cluster, whose tasks share no disk."""
+    if not is_one_process(session):
+        yield None
+        return
+    with temporary_folder("blocks-") as folder:
+        yield str(folder)
 
 
 def parted(batches: Iterable[pa.RecordBatch]) -> Ended:

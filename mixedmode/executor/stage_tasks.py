@@ -20,6 +20,7 @@ from mixedmode.profile import add_seconds
 from mixedmode.state.lists import redistribute, rescaling_problem
 from mixedmode.tasks.block_rows import BLOCK_SCHEMA
 from mixedmode.tasks.exchange import MapSide
+from mixedmode.tasks.held_rows import RowBlocks
 from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD, BLOCK_FIELD
 from mixedmode.tasks.map_task import MapTask
@@ -108,18 +109,26 @@ def map_side(task: EpochTask, stage: KeyedStage, partners: Partners | None = Non
 
 
 def subtasks(
-    task: EpochTask, stage: KeyedStage, *, tells_attempt: bool = False, in_blocks: bool = False
+    task: EpochTask,
+    stage: KeyedStage,
+    *,
+    tells_attempt: bool = False,
+    in_blocks: bool = False,
+    are_held: bool = False,
 ) -> SubtaskTask:
     """Return the subtasks of a keyed stage.
 
     Of the rows for other stages (tasks/inner_rows.py): tells_attempt: they carry the id of their attempt. in_blocks:
-    they are blocks; those of the only reader if its map side can run in the same tasks.
+    they are blocks; those of the only reader if its map side can run in the same tasks. are_held: the driver holds the
+    blocks, so that large ones are in files.
     """
     attributes, settings, state = stage.operator.attributes, task.settings, None
     is_inner, strategy = task.plan.is_inner(stage.operator_id), strategy_for(attributes, task.strategy_of(stage))
     if settings.checkpoint_url is not None:
         state = StateTask(settings.checkpoint_url, task.runs_of(stage.operator_id), settings.fan_in)
-    fold = inner_fold(task, stage.operator_id) if in_blocks else None
+    fold: InnerFold | RowBlocks | None = inner_fold(task, stage.operator_id) if in_blocks else None
+    if in_blocks and are_held and fold is None and task.blocks_folder is not None:
+        fold = RowBlocks(task.blocks_folder)
     rows: Iterable[pa.Field] = ()
     if is_inner:
         rows = (BLOCK_SCHEMA if fold else [BLOCK_FIELD]) if in_blocks else stage.emitted_fields

@@ -28,7 +28,7 @@ from mixedmode.profile import Profile
 from mixedmode.system_errors import too_many_files
 from mixedmode.tasks.block_rows import BlockKind, block_batch
 
-__all__ = ["BLOCK_BYTES_MIN", "BlockReader", "in_files"]
+__all__ = ["BLOCK_BYTES_MIN", "BlockReader", "in_files", "place_bytes"]
 
 BLOCK_BYTES_MIN = 4 * 1024  # the driver may hold smaller ones, and one or more come of each slice of input
 
@@ -78,6 +78,12 @@ class _File:
         place = [kind, str(self._path), self._end, len(data), xxhash.xxh3_64_intdigest(data)]
         self._end += len(data)
         return json.dumps(place).encode()
+
+
+def place_bytes(place: bytes) -> int:
+    """Return the number of bytes of the block at a place."""
+    size: int = json.loads(place)[3]
+    return size
 
 
 class BlockReader:

@@ -1,4 +1,4 @@
-"""Tasks over files that they read themselves: the map side of a keyed stage, or a task with one report."""
+"""Tasks over files and blocks that they read themselves: the map side of a keyed stage, and others."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,14 @@ from mixedmode.connectors.files.text_slices import read_text_slices
 from mixedmode.expressions import QueryCalls, evaluate
 from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
+from mixedmode.tasks.held_rows import HeldPieces
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.notes import Notes
+from mixedmode.tasks.partner_keys import KeysOfSide
 from mixedmode.tasks.rows import RowsTask
 
 __all__ = [
+    "AnyPieces",
     "DirectMapSide",
     "DirectRows",
     "FilesRead",
@@ -37,8 +40,8 @@ class Pieces:
     slices: tuple[FileSlice, ...]
 
     @property
-    def size(self) -> float:
-        """Return about how many bytes the slices have."""
+    def input_bytes(self) -> float:
+        """Return about how many bytes of the job's input the slices have."""
         return sum(one.size for one in self.slices)
 
     def rows(self, tell: Callable[[float], object]) -> Iterator[pa.RecordBatch]:
@@ -81,12 +84,16 @@ def one_task(files: FilesRead) -> tuple[tuple[Pieces, ...]]:
     return (tuple(Pieces(read, slices) for read, of_source in files for slices in whole_input(of_source)),)
 
 
+#: what a task reads of a source or of a stage
+AnyPieces = Pieces | HeldPieces
+
+
 @dataclass(frozen=True, slots=True)
 class DirectMapSide:
-    """The map side over files. Spark calls it with the number of the task; `tasks` has the pieces of each task."""
+    """The map side over what its tasks read. Spark calls it with the number of the task; `tasks` has their pieces."""
 
     map_side: MapSide
-    tasks: tuple[tuple[Pieces, ...], ...]
+    tasks: tuple[tuple[AnyPieces, ...], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield blocks of the rows of the task's pieces."""
@@ -97,7 +104,7 @@ class DirectMapSide:
     def blocks(self, task: int) -> Iterator[pa.RecordBatch]:
         """Yield blocks of the rows of one task's pieces."""
         pieces = self.tasks[task]
-        note = self.map_side.note(bytes_total=sum(one.size for one in pieces))
+        note = self.map_side.note(bytes_total=sum(one.input_bytes for one in pieces))
         return self.map_side.blocks((rows for one in pieces for rows in one.rows(note.read)), note)
 
 
@@ -111,24 +118,24 @@ def calls_functions(files: FilesRead) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DirectRows:
-    """A task that gets rows and yields one report. Spark calls it with the number of the task, as DirectMapSide.
+    """Another task over what it reads by itself. Spark calls it with the number of the task, as DirectMapSide.
 
-    `task`: writes an output that no keyed step writes, or measures the progress of the sources. `step`: its name among
-    the steps of the epoch, for the note of a task.
+    `task`: writes an output that no keyed step writes, or measures the progress of the sources, and yields one report;
+    or finds the keys of a side of a join. `step`: its name among the steps of the epoch, for the note of a task.
     """
 
-    task: RowsTask | MeasureTask
-    tasks: tuple[tuple[Pieces, ...], ...]
+    task: RowsTask | MeasureTask | KeysOfSide
+    tasks: tuple[tuple[AnyPieces, ...], ...]
     notes: Notes
     step: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the report on the rows of the task's pieces, also for a task without pieces."""
+        """Yield what the task makes of the rows of its pieces, also if it has none."""
         return self.task(rows for batch in batches for task in batch.column(0).to_pylist() for rows in self._rows(task))
 
     def _rows(self, task: int) -> Iterator[pa.RecordBatch]:
         pieces = self.tasks[task]
-        note = self.notes.of_task("map", self.step, bytes_total=sum(one.size for one in pieces))
+        note = self.notes.of_task("map", self.step, bytes_total=sum(one.input_bytes for one in pieces))
         for rows in note.counted(rows for one in pieces for rows in one.rows(note.read)):
             yield rows
             note.folded(rows.num_rows, rows.num_rows)

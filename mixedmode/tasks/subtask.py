@@ -34,6 +34,7 @@ from mixedmode.tasks.block_files import BlockReader
 from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.blocks import decode_block
 from mixedmode.tasks.failures import decode_failure, report_failures
+from mixedmode.tasks.held_rows import RowBlocks
 from mixedmode.tasks.inner_reads import InnerFold
 from mixedmode.tasks.inner_rows import BLOCK_FIELD, in_blocks, rows_emitted, subtask_number, with_report_column
 from mixedmode.tasks.memory import MemoryShares
@@ -56,8 +57,8 @@ class SubtaskTask:
     `is_inner`: other stages, or sql before an output, read these rows, too.
     `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the columns of the
     rows, or BLOCK_FIELD, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
-    sources, unless the map tasks of this stage measure it. `fold`: the map side of the only reader; then the columns
-    are those of its blocks.
+    sources, unless the map tasks of this stage measure it. `fold`: makes blocks of the rows, such as the map side of
+    the only reader; then the columns are those of its blocks.
     """
 
     stage: KeyedStage
@@ -76,7 +77,7 @@ class SubtaskTask:
     output_schema: pa.Schema
     seen: Progress = Progress()  # noqa: RUF009 - frozen
     notes: Notes = SILENT
-    fold: InnerFold | None = None
+    fold: InnerFold | RowBlocks | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the subtask. Spark calls this once per partition, also for an empty one."""

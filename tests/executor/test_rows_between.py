@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.errors import RetryableError
-from mixedmode.executor import epoch_run, map_stages
+from mixedmode.executor import epoch_run, held_blocks, map_stages
 from mixedmode.executor.rows_between import may_compute_twice, rows_of
 from mixedmode.tasks.reports import SubtaskReport
 from tests.faults.jobs import TWO_STEPS, FaultJob
@@ -34,7 +34,7 @@ def job(scratch_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     """On a cluster, as far as the stages know."""
     for module in (epoch_run, map_stages):
         monkeypatch.setattr(module, "may_compute_twice", lambda _: True)
-    monkeypatch.setattr(epoch_run, "is_one_process", lambda _: False)
+    monkeypatch.setattr(held_blocks, "is_one_process", lambda _: False)
     job = FaultJob(tmp_path / "a folder", TWO_STEPS)
     job.add("history", 1_000)
     return job
