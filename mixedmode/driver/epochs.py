@@ -262,8 +262,9 @@ class EpochRunner:
 
     def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
         before = "" if self.latest is None else self.latest.offsets
-        task, folder, dead = given.task, self._context.spark_folder, self._context.dead_letters
-        return dead.stage(task.epoch, task.settings, folder, given.files, before=before, now=given.offsets)
+        task, context = given.task, self._context
+        dead, folder, lines = context.dead_letters, context.spark_folder, context.line_sources
+        return dead.stage(task.epoch, task.settings, folder, given.files, lines, before=before, now=given.offsets)
 
     def _timing(self, policy: EpochPolicy) -> Timing:
         spec = self._context.spec
