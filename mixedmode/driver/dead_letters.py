@@ -74,9 +74,10 @@ class DeadLetters:
             if isinstance(side, ReadsFilesAgain):
                 frame = side.undecodable_lines([url for one, urls in files if one is side for url in urls])
             elif isinstance(side, ReadsOffsetsAgain):
-                begin = self._begin(name, number, folder, line_sources, before)
-                ranges = ranges_between(begin, self._offsets(now, name, number) or {})
-                frame = side.undecodable(ranges) if ranges.end else None
+                end = self._offsets(now, name, number)
+                if end is not None:
+                    ranges = ranges_between(self._begin(name, number, folder, line_sources, before), end)
+                    frame = side.undecodable(ranges) if ranges.end else None
             if frame is not None:
                 staged += _stage(name, side, frame, epoch, settings)
         return tuple(staged)

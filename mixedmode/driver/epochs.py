@@ -178,7 +178,8 @@ class EpochRunner:
         policy = EpochPolicy(is_backlog=False, strategy="streaming")
         timing, plan = self._timing(policy).at_the_end(), self._context.plan
         task = EpochTask.after(latest, plan, settings(epoch, policy), epoch, policy.strategy, timing)
-        self._run_tolerantly(EpochInput(session, None, task, policy, offsets=""))
+        logs = () if latest is None else latest.source_logs
+        self._run_tolerantly(EpochInput(session, None, task, policy, offsets="", source_logs=logs))
 
     def _run_tolerantly(self, given: EpochInput) -> None:
         """Run an epoch. Repeat it after a failure outside mixedmode, unless more failed in a row than tolerated."""
