@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from tests.harness import SPARK, output_changes, output_rows, run
+from tests.harness import SPARK, output_changes, output_rows, run, write_parquet
 from tests.kafka.records import DDL, Orders, by_customer, job, parquet, summed
 from tests.services.fixtures import Kafka, Record
 
@@ -81,6 +82,23 @@ def test_each_source_has_its_own_also_where_two_read_one_topic(
     assert sorted(row["v"] for row in output_rows(tmp_path / "out")) == [1, 2, 3]
     assert [at for _, at, _ in found(tmp_path / "dead-t")] == [0, 1, 3]
     assert [at for _, at, _ in found(tmp_path / "dead-u")] == [1, 2]
+
+
+def test_the_live_side_of_a_history_has_its_own_from_the_seam_on(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    orders = Orders.new(kafka, partitions=1)
+    kafka.produce(orders.topic, [Record(b"before the seam"), Record(b"x"), Record(b'{"v": 2}')])
+    write_parquet(tmp_path / "history", "1.parquet", pa.table({"v": [1]}))
+    settings: dict[str, Any] = {"undecodable": "dead-letter", "dead_letter": Sink.parquet(tmp_path / "dead")}
+    live = Source.kafka(
+        orders.topic, bootstrap_servers=kafka.bootstrap_servers, value="json", schema="v long", **settings
+    )
+    source = Source.history_and_live(Source.parquet(tmp_path / "history"), live, seam={orders.topic: {0: 1}})
+    steps = job(tmp_path, source).sql("SELECT v FROM t").write(parquet(tmp_path))
+    run(steps, spark, feed=[lambda: kafka.produce(orders.topic, [Record(b"y"), Record(b'{"v": 3}')])])
+    assert sorted(row["v"] for row in output_rows(tmp_path / "out")) == [1, 2, 3]
+    assert [value for _, _, value in found(tmp_path / "dead")] == [b"x", b"y"]
 
 
 def test_they_stay_once_each_when_a_topic_is_no_longer_read(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
