@@ -102,6 +102,12 @@ def class_reference(function: str | Callable[..., Any], *, place: str, noun: str
     """
     if isinstance(function, str):
         return function, None
+    if not hasattr(function, "__qualname__"):  # None, an instance of the class, a functools.partial
+        msg = (
+            f"{place}: this is no {noun}. Give the {noun} itself, or its name as package.module:Name. "
+            f"found={type(function).__name__}"
+        )
+        raise InvalidJobError(msg)
     module, name = sys.modules.get(function.__module__), function.__qualname__
     reference = f"{function.__module__}:{name}"
     if module is None or function.__module__ == "__main__" or not _has(module, name, function):

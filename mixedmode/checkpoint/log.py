@@ -8,6 +8,7 @@ Invariants (tests/checkpoint/test_log.py):
   I3  an abandoned manifest, one that the job has gone back from, never counts as the commit of an epoch (lineage.py)
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -23,7 +24,7 @@ from mixedmode.checkpoint.manifest import (
 )
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity, Manifest
-from mixedmode.errors import CorruptStateError, FencedError, RetryableError
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 
 __all__ = ["AlreadyCommitted", "CheckpointLog", "CommitOutcome", "Committed"]
 
@@ -79,6 +80,21 @@ class CheckpointLog:
         """
         epochs = self.epochs()
         return self.get(epochs[-1]) if epochs else None
+
+    def check_goes_on(self) -> None:
+        """Raise InvalidJobError if the input of the job has ended for good, so that no epoch follows.
+
+        A manifest that cannot be read does not say so; the next start finds it.
+        """
+        with suppress(CorruptStateError):
+            newest = self.latest()
+            if newest is not None and newest.is_final:
+                msg = (
+                    "the input of this job has ended for good, so no epoch follows for which this could count. "
+                    "`mixedmode table` shows the result. To read on, give the job a new execution.checkpointing.dir "
+                    f"and output. folder={self.store.url}, epoch={newest.epoch}"
+                )
+                raise InvalidJobError(msg)
 
     def newest_generation(self) -> Generation | None:
         """Return the highest generation that was claimed; None if the job never started."""

@@ -17,6 +17,7 @@ Invariants (tests/checkpoint/test_spark_log.py):
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.checksum import is_hadoop_checksum_of
@@ -32,10 +33,13 @@ __all__ = [
     "lines_by_source",
     "newest_begun",
     "offsets_of",
+    "shares_of_sources",
     "source_entries_read",
     "source_lines",
     "source_log_ends",
 ]
+
+T = TypeVar("T")
 
 #: Spark reads its latest entry and the one before it
 _ENTRIES_NEEDED = 2
@@ -166,7 +170,11 @@ def lines_by_source(offsets: str, counts: Mapping[str, int], *, has_clock: bool)
     >>> lines_by_source('v1\n{}\n3\n3\n7\n3\n7\n99', {"a": 1, "b": 1}, has_clock=True)
     {'a': ('3',), 'b': ('7',)}
     """
-    lines = offsets.split("\n")[_HEAD_LINES:]
+    return shares_of_sources(offsets.split("\n")[_HEAD_LINES:], counts, has_clock=has_clock)
+
+
+def shares_of_sources(lines: Sequence[T], counts: Mapping[str, int], *, has_clock: bool) -> Mapping[str, tuple[T, ...]]:
+    """Return {source: its share} of something that Spark has for each line of an offset log entry. As above."""
     at = len(lines) - has_clock - sum(counts.values())
     found = {}
     for source, count in counts.items():

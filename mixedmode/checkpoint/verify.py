@@ -109,9 +109,10 @@ class Verifier:
             if file.sink in self.outputs:
                 key = f"output {file.sink} {file.staged_path} {file.final_path} {file.bytes} {file.checksum}"
                 yield key, partial(self._check_output, file)
-        for path in source_entries_read(self.spark_listing, ends_of(manifest.source_logs)):
+        logs = () if manifest.is_final else manifest.source_logs  # after the last epoch, Spark does not start any more
+        for path in source_entries_read(self.spark_listing, ends_of(logs)):
             yield f"spark {path}", partial(self._check_entry, path)
-        for log in manifest.source_logs if self.reads else ():
+        for log in logs if self.reads else ():
             yield f"source log {log}", partial(self._check_source_log, log)
         yield f"range {manifest.epoch}", partial(self._check_range, manifest)
 

@@ -198,7 +198,8 @@ def _output(name: str) -> str:
     return _one_line(name)
 
 
-def _one_or_more(value: Any) -> Any:
+def one_or_more(value: Any) -> Any:
+    """Return a single text as one value in a list, and anything else unchanged."""
     return (value,) if isinstance(value, str) else value
 
 
@@ -356,10 +357,10 @@ ClassReference = Annotated[str, AfterValidator(_class)]
 FunctionReference = Annotated[str, AfterValidator(_function)]
 Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
-Columns = Annotated[tuple[Text, ...], BeforeValidator(_one_or_more)]
-Inputs = Annotated[tuple[TableName, ...], BeforeValidator(_one_or_more)]
+Columns = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
+Inputs = Annotated[tuple[TableName, ...], BeforeValidator(one_or_more)]
 Call = Annotated[AggregateCall, _parsed_by(_call), PlainSerializer(str)]
 Order = Annotated[OrderBy, _parsed_by(_order), PlainSerializer(str)]
-Orders = Annotated[tuple[Order, ...], BeforeValidator(_one_or_more)]
+Orders = Annotated[tuple[Order, ...], BeforeValidator(one_or_more)]
 Options = Annotated[Mapping[str, str], BeforeValidator(_flat_texts)]
 SparkSettings = Annotated[Options, BeforeValidator(_full_keys), PlainSerializer(_short_keys)]

@@ -148,9 +148,14 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
 
 
 def with_paths(section: AnySection, folder: FilePath) -> AnySection:
-    """Return the same source or sink, with every relative path in it resolved against `folder`."""
+    """Return the same source or sink, with every relative path in it resolved against `folder`.
+
+    Settings that are left out stay so: their defaults name no paths.
+    """
     update: dict[str, Any] = {}
     for name, value in section:
+        if name not in section.model_fields_set:
+            continue
         if isinstance(value, Section):
             update[name] = with_paths(value, folder)
         elif name in _PATHS and isinstance(value, str):

@@ -8,17 +8,17 @@ Invariants (tests/kafka/test_dead_letters.py, tests/sources/test_dead_lines.py):
   I1  each record of a committed epoch is either a row of the source or is in its dead letters exactly once
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from mixedmode.checkpoint.spark_log import lines_by_source, shares_of_sources
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.errors import InvalidJobError
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.side_outputs import dead_letter_output
 from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
-from mixedmode.sources.kafka_offsets import Offsets, lines_of, parse_initial_offsets, parse_offsets, ranges_between
+from mixedmode.sources.kafka_offsets import Offsets, parse_initial_offsets, parse_offsets, ranges_between
 from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
@@ -36,38 +36,74 @@ _REPORT = spark_schema([pa.field(REPORT_COLUMN, pa.binary())])
 class DeadLetters:
     """Stages the records that the sources of a job could not decode, epoch by epoch."""
 
-    def __init__(self, sources: Mapping[str, OpenSource]) -> None:
-        """`sources` are the sources of the job, by name; sources without a dead-letter output are ignored."""
-        sides: list[tuple[str, object]] = [(name, side) for name, one in sources.items() for side in sides_of(one)]
-        self._sources = [(name, side) for name, side in sides if isinstance(side, HasDeadLetters)]
-        self._sources = [(name, side) for name, side in self._sources if side.dead_letter_fields]
+    def __init__(self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], *, has_clock: bool) -> None:
+        """Take the sources of the job, by name; those without a dead-letter output are ignored.
+
+        has_clock: the query also reads the clock (sources/heartbeat.py).
+        """
+        read = {name: sources[name] for name in sources_read if name in sources}
+        self._lines = {name: len(sides_of(source)) for name, source in read.items()}
+        self._has_clock = has_clock
+        #: (name of a source, number of a side, this side) of the sides that have dead letters
+        self._sides: list[tuple[str, int, HasDeadLetters]] = [
+            (name, number, side)
+            for name, source in read.items()
+            for number, side in enumerate(sides_of(source))
+            if isinstance(side, HasDeadLetters) and side.dead_letter_fields
+        ]
 
     def stage(
-        self, epoch: Epoch, settings: StageSettings, folder: SparkFolder, files: FilesOf, *, before: str, now: str
+        self,
+        epoch: Epoch,
+        settings: StageSettings,
+        folder: SparkFolder,
+        files: FilesOf,
+        line_sources: Sequence[int],
+        *,
+        before: str,
+        now: str,
     ) -> tuple[StagedFile, ...]:
         """Stage the dead letters of an epoch, which reads `files`, and from the offsets `before` to the offsets `now`.
 
-        Both are entries of Spark's offset log; before: "" for the first epoch.
+        Both are entries of Spark's offset log; before: "" for the first epoch. line_sources: the number of the source
+        of each of their lines.
         """
         staged: list[StagedFile] = []
-        for name, source in self._sources:
+        for name, number, side in self._sides:
             frame: DataFrame | None = None
-            if isinstance(source, ReadsFilesAgain):
-                frame = source.undecodable_lines([url for one, urls in files if one is source for url in urls])
-            elif isinstance(source, ReadsOffsetsAgain):
-                frame = _between(name, source, folder, before, now)
+            if isinstance(side, ReadsFilesAgain):
+                frame = side.undecodable_lines([url for one, urls in files if one is side for url in urls])
+            elif isinstance(side, ReadsOffsetsAgain):
+                end = self._offsets(now, name, number)
+                if end is not None:
+                    ranges = ranges_between(self._begin(name, number, folder, line_sources, before), end)
+                    frame = side.undecodable(ranges) if ranges.end else None
             if frame is not None:
-                staged += _stage(name, source, frame, epoch, settings)
+                staged += _stage(name, side, frame, epoch, settings)
         return tuple(staged)
 
     def stage_batch(self, epoch: Epoch, settings: StageSettings) -> tuple[StagedFile, ...]:
         """Stage the dead letters of a batch run."""
         return tuple(
             file
-            for name, source in self._sources
-            for frame in _of_batch(source)
-            for file in _stage(name, source, frame, epoch, settings)
+            for name, _, side in self._sides
+            for frame in _of_batch(side)
+            for file in _stage(name, side, frame, epoch, settings)
         )
+
+    def _begin(self, name: str, number: int, folder: SparkFolder, line_sources: Sequence[int], before: str) -> Offsets:
+        """Return where the epoch after the entry `before` begins to read a side of a source."""
+        begin = self._offsets(before, name, number)
+        if begin is None:
+            numbers = shares_of_sources(line_sources, self._lines, has_clock=self._has_clock)[name]
+            begin = parse_initial_offsets(folder.first_source_entry(numbers[number]) or b"")
+        assert begin is not None, "Spark notes where a source begins before its first epoch"
+        return begin
+
+    def _offsets(self, entry: str, name: str, number: int) -> Offsets | None:
+        """Return the offsets of a side of a source in an entry of Spark's offset log, None if it has none."""
+        lines = lines_by_source(entry, self._lines, has_clock=self._has_clock)[name]
+        return parse_offsets(lines[number]) if lines else None
 
 
 def _of_batch(source: HasDeadLetters) -> Iterator[DataFrame]:
@@ -80,19 +116,6 @@ def _of_batch(source: HasDeadLetters) -> Iterator[DataFrame]:
         yield source.undecodable(source.batch_ranges())
 
 
-def _between(name: str, source: ReadsOffsetsAgain, folder: SparkFolder, before: str, now: str) -> DataFrame | None:
-    """Return the dead letters between two entries of Spark's offset log; None if no record is between them."""
-    end = _of(source, map(parse_offsets, lines_of(now)), name)
-    if end is None:
-        return None
-    begin = _of(source, map(parse_offsets, lines_of(before)), name)
-    if begin is None:
-        begin = _of(source, map(parse_initial_offsets, folder.first_source_entries()), name)
-    assert begin is not None, "Spark notes where a source begins before its first epoch"
-    ranges = ranges_between(begin, end)
-    return source.undecodable(ranges) if ranges.end else None
-
-
 def _stage(
     name: str, source: HasDeadLetters, frame: DataFrame, epoch: Epoch, settings: StageSettings
 ) -> Iterator[StagedFile]:
@@ -101,19 +124,3 @@ def _stage(
     task = RowsTask(settings.sinks[output], epoch, settings.generation, fields, output, has_op=False)
     for row in map_in_arrow(frame, task, _REPORT).collect():
         yield from decode_report(bytes(row[0])).outputs
-
-
-def _of(source: ReadsOffsetsAgain, lines: Iterable[Offsets | None], name: str) -> Offsets | None:
-    """Return the line of the source, None if it has none. Raise InvalidJobError if several lines may be its."""
-    found: list[Offsets] = []
-    for line in lines:
-        if line is not None and source.reads(line) and line not in found:  # a source read twice has two equal lines
-            found.append(line)
-    if len(found) > 1:
-        msg = (
-            "two sources of the job read the same topics, so it cannot be told which of them could not decode a "
-            "record, and nothing was committed. Read the topics by one source, or take `dead-letter` from this one. "
-            f"source={name}"
-        )
-        raise InvalidJobError(msg)
-    return found[0] if found else None

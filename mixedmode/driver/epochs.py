@@ -178,7 +178,8 @@ class EpochRunner:
         policy = EpochPolicy(is_backlog=False, strategy="streaming")
         timing, plan = self._timing(policy).at_the_end(), self._context.plan
         task = EpochTask.after(latest, plan, settings(epoch, policy), epoch, policy.strategy, timing)
-        self._run_tolerantly(EpochInput(session, None, task, policy, offsets=""))
+        logs = () if latest is None else latest.source_logs
+        self._run_tolerantly(EpochInput(session, None, task, policy, offsets="", source_logs=logs))
 
     def _run_tolerantly(self, given: EpochInput) -> None:
         """Run an epoch. Repeat it after a failure outside mixedmode, unless more failed in a row than tolerated."""
@@ -262,8 +263,9 @@ class EpochRunner:
 
     def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
         before = "" if self.latest is None else self.latest.offsets
-        task, folder, dead = given.task, self._context.spark_folder, self._context.dead_letters
-        return dead.stage(task.epoch, task.settings, folder, given.files, before=before, now=given.offsets)
+        task, context = given.task, self._context
+        dead, folder, lines = context.dead_letters, context.spark_folder, context.line_sources
+        return dead.stage(task.epoch, task.settings, folder, given.files, lines, before=before, now=given.offsets)
 
     def _timing(self, policy: EpochPolicy) -> Timing:
         spec = self._context.spec

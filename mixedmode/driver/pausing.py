@@ -24,7 +24,9 @@ _LOOKS = 20  # of the driver's loop, which turns every 50 ms, for one look at th
 
 def ask_to_pause(spec: JobSpec, *, clock: Clock | None = None) -> str:
     """Ask a job to begin no further epoch, and return what happens.  Raises InvalidJobError if it cannot pause."""
-    if _record(spec).create((clock or SystemClock()).now_ms()):
+    record = _record(spec)
+    CheckpointLog(record.store).check_goes_on()
+    if record.create((clock or SystemClock()).now_ms()):
         return "the job pauses after the epoch under way. It stays paused until it is resumed, also if it is restarted"
     return "the job was already asked to pause"
 

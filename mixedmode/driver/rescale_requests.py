@@ -69,6 +69,7 @@ def ask_to_rescale(
         raise InvalidJobError(msg)
     log = CheckpointLog(ObjectStore(folder))
     _check_job(spec, log.read_identity(), folder)
+    log.check_goes_on()
     _check_number(spec, parallelism, step)
     configured, now_ms = configured_subtasks(spec), (clock or SystemClock()).now_ms()
     asked = Subtasks(parallelism) if step is None or parallelism is None else Subtasks(None, {step: parallelism})

@@ -144,12 +144,10 @@ class _Run:
         self._plan: JobPlan = analysis.plan
         self._inputs = engine.inputs(spec, analysis)
         self._sources = analysis.sources
-        self._dead_letters = DeadLetters(analysis.sources)
-        self._records = InputRecords(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
-        has_clock = self._plan.uses_clock
-        self._topic_ids = TopicIds(
-            analysis.sources, self._plan.sources_read, options.clock, observer, has_clock=has_clock
-        )
+        read, has_clock = self._plan.sources_read, self._plan.uses_clock
+        self._dead_letters = DeadLetters(analysis.sources, read, has_clock=has_clock)
+        self._records = InputRecords(analysis.sources, read, has_clock=has_clock)
+        self._topic_ids = TopicIds(analysis.sources, read, options.clock, observer, has_clock=has_clock)
         self._options = options
         self._observer = observer
         self._line_sources: tuple[int, ...] = ()

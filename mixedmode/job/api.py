@@ -246,7 +246,8 @@ class Job(AllRows, JobOperations):
 
         key: the columns by which the output finds a row again; by default, the key of the rows.
         """
-        return self._of(self.settings, self.steps, {MAIN: of_output(sink, None, key)}, (), self.origin)
+        sinks = {MAIN: of_output(sink, None, key, call="Job.write")}
+        return self._of(self.settings, self.steps, sinks, (), self.origin)
 
     def source(self, name: str) -> Stream:
         """Return the rows of a source, to which steps are added; see `output`. A stream may be read several times."""
@@ -270,7 +271,7 @@ class Job(AllRows, JobOperations):
             )
             raise InvalidJobError(msg)
         placed = placed_stream(stream, self.steps, self.streams)
-        sinks = {**self.results, name: of_output(sink, placed.name, key)}
+        sinks = {**self.results, name: of_output(sink, placed.name, key, call="Job.output")}
         return self._of(self.settings, placed.steps, sinks, placed.streams, self.origin)
 
     def placed(self, settings: JobSettings, steps: tuple[Step, ...], sinks: Mapping[str, SinkSpec]) -> Self:

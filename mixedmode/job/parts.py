@@ -6,6 +6,7 @@ from typing import Any
 from mixedmode.config.fields import key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.errors import InvalidJobError
 
 __all__ = ["fields_of", "in_places", "of_output", "settings_of"]
 
@@ -24,8 +25,14 @@ def fields_of(settings: JobSettings) -> dict[str, Any]:
     return {key_of(name): getattr(settings, name) for name in type(settings).model_fields}
 
 
-def of_output(sink: SinkSpec, from_: str | None, key: str | Sequence[str] | None) -> SinkSpec:
-    """Return a sink as that of an output.  from_: the step whose rows it gets; key: its key columns, if it has own."""
+def of_output(sink: object, from_: str | None, key: str | Sequence[str] | None, *, call: str) -> SinkSpec:
+    """Return a sink as that of an output.  from_: the step whose rows it gets; key: its key columns, if it has own.
+
+    call: for the message. Raises InvalidJobError for something that is no sink.
+    """
+    if not isinstance(sink, SinkSpec):
+        msg = f"{call}: this is no sink. Give one of `Sink`, such as Sink.parquet(path). found={type(sink).__name__}"
+        raise InvalidJobError(msg)
     columns = sink.key if key is None else (key,) if isinstance(key, str) else tuple(key)
     return sink.model_copy(update={"from_": from_, "key": columns})
 
@@ -33,6 +40,6 @@ def of_output(sink: SinkSpec, from_: str | None, key: str | Sequence[str] | None
 def in_places(outputs: Mapping[str, SinkSpec], sinks: Mapping[str, SinkSpec]) -> dict[str, SinkSpec]:
     """Return the outputs of a job, by name, with other sinks."""
     return {
-        name: of_output(sink, outputs[name].from_, outputs[name].key) if name in outputs else sink
+        name: of_output(sink, outputs[name].from_, outputs[name].key, call="Job") if name in outputs else sink
         for name, sink in sinks.items()
     }

@@ -11,6 +11,7 @@ from mixedmode.config import JobSpec
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.load import checked_section
 from mixedmode.config.serve import ServeSpec
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.driver import run
 from mixedmode.driver.events import Observer
 from mixedmode.driver.run import RunOptions, Until
@@ -33,6 +34,11 @@ def run_served(  # what Job.run is given
     address: str | int | None,
 ) -> None:
     """Run a job until it ends, with a server beside it if `address` or the job names one."""
+    known = [one.value for one in Until]
+    if until not in known:
+        near = did_you_mean(str(until), known)
+        msg = f"Job.run: until cannot be {until}.{near} Known values: {', '.join(known)}."
+        raise InvalidJobError(msg)
     settings = spec.serve
     if address is not None:
         own = {} if settings is None else settings.model_dump(by_alias=True)

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mixedmode.sources.kafka_offsets import OffsetRanges, Offsets
+from mixedmode.sources.kafka_offsets import OffsetRanges
 
 __all__ = ["FILE_DEAD_LETTERS", "KAFKA_DEAD_LETTERS", "HasDeadLetters", "ReadsFilesAgain", "ReadsOffsetsAgain"]
 
@@ -43,10 +43,6 @@ class HasDeadLetters(Protocol):
 @runtime_checkable
 class ReadsOffsetsAgain(HasDeadLetters, Protocol):
     """A source of records with offsets."""
-
-    @abstractmethod
-    def reads(self, offsets: Offsets) -> bool:
-        """Return whether a line of Spark's offset log belongs to this source."""
 
     @abstractmethod
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import spark_text
@@ -92,4 +92,24 @@ def parse_ddl(ddl: str, *, where: str) -> StructType:
     if not isinstance(schema, StructType):  # a single type is DDL too
         msg = f"{where}: the schema names no columns. Write columns as `name type, name type`. schema={ddl}"
         raise InvalidJobError(msg)
+    twice = _name_given_twice(schema)
+    if twice is not None:
+        msg = f"{where}: the schema has two columns of one name (case does not count). Rename one. column={twice}"
+        raise InvalidJobError(msg)
     return schema
+
+
+def _name_given_twice(kind: DataType) -> str | None:
+    """Return the first column or field of a type whose name another one beside it has, None if there is none."""
+    match kind:
+        case StructType():
+            names = [name.lower() for name in kind.names]
+            twice = next((name for place, name in enumerate(kind.names) if name.lower() in names[:place]), None)
+            inner = (field.dataType for field in kind.fields)
+            return twice if twice is not None else next(filter(None, map(_name_given_twice, inner)), None)
+        case ArrayType():
+            return _name_given_twice(kind.elementType)
+        case MapType():
+            return _name_given_twice(kind.keyType) or _name_given_twice(kind.valueType)
+        case _:
+            return None

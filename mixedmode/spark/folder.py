@@ -99,12 +99,9 @@ class SparkFolder:
                 logs[source] = beginning(source, entry)
         return NewInput(files, tuple(logs[source] for source in sorted(logs)))
 
-    def first_source_entries(self) -> list[bytes]:
-        """Return the first entries of the sources: some sources note there, once, the offsets where they began."""
-        parsed = ((paths.parse_spark_path(path), path) for path, _ in self._local.list(paths.SPARK))
-        first = [path for file, path in parsed if file and file.source is not None and file.number == 0]
-        entries = (self._local.get(path) for path in first if not path.endswith(".crc"))
-        return [entry for entry in entries if entry is not None]
+    def first_source_entry(self, source: int) -> bytes | None:
+        """Return the first entry of a source: some sources note there, once, the offsets where they began."""
+        return self._local.get(paths.spark_source_path(source, 0))
 
     def _new_files(self, source: int, number: int) -> tuple[LoggedFile, ...]:
         """Return the files that an entry of a source's log adds. Raise CorruptStateError if it cannot be read."""

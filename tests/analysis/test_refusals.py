@@ -504,6 +504,24 @@ def test_a_schema_that_is_no_ddl_is_refused(spark: SparkSession, folder: Path, d
     )
 
 
+@pytest.mark.parametrize(
+    ("ddl", "column"),
+    [
+        ("k string, v bigint, K string", "K"),
+        ("k string, s struct<a: int, b: int, a: int>", "a"),
+        ("k string, s array<map<string, struct<a: int, A: int>>>", "A"),
+    ],
+)
+@pytest.mark.parametrize("source", [Source.json, Source.csv, Source.parquet])
+def test_a_schema_with_two_columns_of_one_name_is_refused(
+    spark: SparkSession, folder: Path, source: Callable[..., SourceSpec], ddl: str, column: str
+) -> None:
+    steps = job(folder, source(folder / "in", schema=ddl)).key_by("k").aggregate(n="count(*)")
+    assert refusal(spark, steps) == (
+        "sources.t: the schema has two columns of one name (case does not count). Rename one. column=" + column
+    )
+
+
 def test_a_missing_path_is_refused(spark: SparkSession, folder: Path) -> None:
     steps = job(folder, Source.parquet(folder / "nowhere", schema=DDL)).key_by("k").aggregate(n="count(*)")
     assert refusal(spark, steps) == (

@@ -84,3 +84,21 @@ def test_every_kind_that_is_ours_is_compared() -> None:
 def test_an_unknown_argument_is_a_mistake_in_the_program(call: Callable[..., object], name: str) -> None:
     with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'pathh'$"):
         call(pathh=1)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        Source.parquet("p"),
+        Source.csv("p", schema="k string"),
+        Source.kafka("t", bootstrap_servers="h:1", value="text"),
+        Source.delta("p"),
+        Sink.parquet("p"),
+        Sink.kafka("t", bootstrap_servers="h:1"),
+        Sink.sqlite("p", "t"),
+    ],
+    ids=lambda section: f"{type(section).__name__} {section.format}",
+)
+def test_a_setting_without_an_argument_stays_unset(section: Section) -> None:
+    fields = type(section).model_fields
+    assert [name for name in section.model_fields_set if getattr(section, name) == fields[name].default] == []

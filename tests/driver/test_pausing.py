@@ -15,6 +15,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.driver import pausing
 from mixedmode.driver.events import EpochCommitted, Event, PhaseBegan
 from mixedmode.driver.pausing import Pauses, ask_to_pause, ask_to_resume
+from mixedmode.driver.rescale_requests import ask_to_rescale
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
@@ -125,6 +126,14 @@ def test_the_end_of_the_input_waits_too(paused: Paused) -> None:
 
     assert "paused" in paused.run(on, until=Until.DRAINED)
     assert manifests(paused.folder)[-1].is_final
+
+
+def test_a_job_whose_input_has_ended_takes_no_requests(paused: Paused) -> None:
+    paused.run(lambda _: None, until=Until.DRAINED)
+    for ask in (ask_to_pause, lambda spec: ask_to_rescale(spec, 2)):
+        with pytest.raises(InvalidJobError, match="the input of this job has ended for good"):
+            ask(paused.job.spec)
+    assert ask_to_resume(paused.job.spec) == "the job was not paused"
 
 
 def test_requests_say_what_happens_and_a_damaged_one_still_counts(paused: Paused) -> None:

@@ -157,6 +157,10 @@ def test_a_changed_table_is_found_and_an_unchanged_one_agrees(spark: SparkSessio
     loaded = load_job(tmp_path / "job.yaml")
     agreed = verify_job(loaded)
     assert (agreed.epoch, agreed.files, agreed.differences.are_none) == (1, 2, True)
+    (tmp_path / "in" / "later.json").unlink()
+    job.run(until="drained")
+    agreed = verify_job(loaded)
+    assert (agreed.epoch, agreed.files, agreed.differences.are_none) == (2, 2, True), "the last epoch reads no files"
     for file in (tmp_path / "out").glob("part-*.json"):
         written: list[dict[str, Any]] = [json.loads(line) for line in file.read_text().splitlines()]
         file.write_text("".join(f"{json.dumps({**row, 'n': 5} if row['n'] == 4 else row)}\n" for row in written))

@@ -6,6 +6,7 @@ import pytest
 
 from mixedmode.config import JobSpec, load_job
 from mixedmode.connectors.history.spec import HistoryAndLiveSpec
+from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.job import Job, Sink, Source
 from tests.config.refusals import SMALLEST_JOB, messages
 from tests.history.story import SEAM
@@ -146,3 +147,11 @@ def test_it_is_the_same_in_python() -> None:
         "event-time": "at",
         "watermark": {"out-of-orderness": "1h"},
     }
+
+
+def test_a_live_side_of_kafka_in_python_begins_at_the_offsets_of_the_seam() -> None:
+    live = Source.kafka("orders", bootstrap_servers="broker:9092", value="text")
+    source = Source.history_and_live(Source.parquet("/archive"), live, seam={"orders": {0: 7, 1: 0}})
+    begun = source.sides["live"]
+    assert isinstance(begun, KafkaSourceSpec)
+    assert begun.starting.offsets == {"orders": {0: 7, 1: 0}}

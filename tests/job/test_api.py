@@ -3,6 +3,7 @@
 import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,15 @@ def aggregate(*columns: Any, **outputs: Any) -> Callable[[], object]:
     )
 
 
+def selecting() -> Job:
+    return Job("a", sources={"s": Source.parquet("/s")}, checkpoint_dir="/c").sql("SELECT * FROM s")
+
+
+def anything(value: Any) -> Any:
+    """Return a value of another type than the argument's."""
+    return value
+
+
 NOT_A_DURATION = (
     "this is not a duration. Write whole numbers with their units, largest unit first, such as 500ms, 1s, 10m, 1h, 2d "
     "or 1h30m, or a bare 0."
@@ -415,6 +425,30 @@ NOT_A_DURATION = (
                 .spec
             ),
             "Job: steps[0]['name']: a source has this name already (case does not count). Choose another. found=S",
+        ),
+        (
+            lambda: selecting().write(anything("/out")),
+            "Job.write: this is no sink. Give one of `Sink`, such as Sink.parquet(path). found=str",
+        ),
+        (
+            lambda: selecting().write(anything(Source.parquet("/s"))),
+            "Job.write: this is no sink. Give one of `Sink`, such as Sink.parquet(path). found=FileSourceSpec",
+        ),
+        (
+            lambda: selecting().key_by("k").process(anything(object()), output="k string"),
+            "Job.process: this is no class. Give the class itself, or its name as package.module:Name. found=object",
+        ),
+        (
+            lambda: selecting().key_by("k").process(anything(None), output="k string"),
+            "Job.process: this is no class. Give the class itself, or its name as package.module:Name. found=NoneType",
+        ),
+        (
+            job_with(functions={"f": partial(abs)}),
+            "Job: this is no function. Give the function itself, or its name as package.module:Name. found=partial",
+        ),
+        (
+            lambda: selecting().write(Sink.console()).run(until=anything("idel")),
+            "Job.run: until cannot be idel. Did you mean idle? Known values: stopped, idle, drained.",
         ),
     ],
 )

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Sink
-from tests.harness import output_changes, output_rows, run
-from tests.kafka.records import Orders, by_customer, job, parquet, summed
+from mixedmode.job import Job, Sink, Source
+from tests.harness import SPARK, output_changes, output_rows, run, write_parquet
+from tests.kafka.records import DDL, Orders, by_customer, job, parquet, summed
 from tests.services.fixtures import Kafka, Record
 
 pytestmark = pytest.mark.spark
@@ -54,6 +55,62 @@ def test_each_is_in_the_dead_letters_once_and_the_others_are_rows(
         "its value is not one JSON object that fits the schema",
         "its value is not UTF-8 text",
     }
+
+
+def test_each_source_has_its_own_also_where_two_read_one_topic(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    """By a pattern that means something else in Python, and with other columns."""
+    topic = f"{kafka.new_topic()}-a"
+    kafka.create_topic(topic)
+    pattern = f"{topic[:-1]}[a-z&&[^b]]"
+    dead = {name: Sink.parquet(tmp_path / f"dead-{name}") for name in "tu"}
+    given: dict[str, Any] = {"bootstrap_servers": kafka.bootstrap_servers, "undecodable": "dead-letter"}
+    named = Source.kafka(topic, value="json", schema="v long", dead_letter=dead["t"], **given)
+    matched = Source.kafka(topic_pattern=pattern, value="csv", schema="v long", dead_letter=dead["u"], **given)
+    kafka.produce(topic, [Record(b"1"), Record(b"x")])
+    steps = Job(
+        "two",
+        sources={"t": named, "u": matched},
+        mode="mixed",
+        checkpoint_dir=tmp_path / "checkpoints",
+        checkpoint_interval="100ms",
+        spark=SPARK,
+    )
+    steps = steps.sql("SELECT v FROM t UNION ALL SELECT v FROM u").write(parquet(tmp_path))
+    run(steps, spark, feed=[lambda: kafka.produce(topic, [Record(b'{"v": 2}'), Record(b"3")])])
+    assert sorted(row["v"] for row in output_rows(tmp_path / "out")) == [1, 2, 3]
+    assert [at for _, at, _ in found(tmp_path / "dead-t")] == [0, 1, 3]
+    assert [at for _, at, _ in found(tmp_path / "dead-u")] == [1, 2]
+
+
+def test_the_live_side_of_a_history_has_its_own_from_the_seam_on(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path
+) -> None:
+    orders = Orders.new(kafka, partitions=1)
+    kafka.produce(orders.topic, [Record(b"before the seam"), Record(b"x"), Record(b'{"v": 2}')])
+    write_parquet(tmp_path / "history", "1.parquet", pa.table({"v": [1]}))
+    settings: dict[str, Any] = {"undecodable": "dead-letter", "dead_letter": Sink.parquet(tmp_path / "dead")}
+    live = Source.kafka(
+        orders.topic, bootstrap_servers=kafka.bootstrap_servers, value="json", schema="v long", **settings
+    )
+    source = Source.history_and_live(Source.parquet(tmp_path / "history"), live, seam={orders.topic: {0: 1}})
+    steps = job(tmp_path, source).sql("SELECT v FROM t").write(parquet(tmp_path))
+    run(steps, spark, feed=[lambda: kafka.produce(orders.topic, [Record(b"y"), Record(b'{"v": 3}')])])
+    assert sorted(row["v"] for row in output_rows(tmp_path / "out")) == [1, 2, 3]
+    assert [value for _, _, value in found(tmp_path / "dead")] == [b"x", b"y"]
+
+
+def test_they_stay_once_each_when_a_topic_is_no_longer_read(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    kept, gone = Orders.new(kafka, partitions=1), Orders.new(kafka, partitions=1)
+    settings: dict[str, Any] = {"undecodable": "dead-letter", "dead_letter": Sink.parquet(tmp_path / "dead")}
+    settings |= {"bootstrap_servers": kafka.bootstrap_servers, "value": "json", "schema": DDL, "allow_data_loss": True}
+    bad = produce_bad(kept)
+    steps = job(tmp_path, Source.kafka([kept.topic, gone.topic], **settings))
+    run(steps.sql("SELECT id FROM t").write(parquet(tmp_path)), spark)
+    bad += produce_bad(kept)
+    run(job(tmp_path, Source.kafka(kept.topic, **settings)).sql("SELECT id FROM t").write(parquet(tmp_path)), spark)
+    assert found(tmp_path / "dead") == sorted(bad)
 
 
 def test_the_job_stops_and_says_which_record_it_is(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:

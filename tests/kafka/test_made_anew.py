@@ -108,5 +108,5 @@ def test_a_topic_of_which_nothing_was_read_may_be_made_anew(spark: SparkSession,
 def test_a_topic_that_does_not_exist_has_no_id(spark: SparkSession, kafka: Kafka) -> None:
     topic, servers = kafka.new_topic(), {"kafka.bootstrap.servers": kafka.bootstrap_servers}
     assert topic_ids(spark, servers, [topic, "no-such-topic"]).keys() == {topic}
-    with pytest.raises(InvalidJobError, match="Spark refuses these settings of Kafka"):
+    with pytest.raises(InvalidJobError, match="Kafka's client does not start with these `options`"):
         topic_ids(spark, {**servers, "kafka.security.protocol": "NOPE"}, [topic])

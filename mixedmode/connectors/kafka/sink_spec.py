@@ -1,17 +1,32 @@
-"""Settings of Kafka sinks, and the options of Kafka's client that sources and sinks set themselves."""
+"""Settings of Kafka sinks; names of topics, and the options of Kafka's client that sources and sinks set themselves."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from typing_extensions import override
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Options, Text
+from mixedmode.config.fields import Options, Text, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.used_places import UsedPlace
 
 _OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
+_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def _topic(name: str) -> str:
+    if not _TOPIC.fullmatch(name):
+        text = (
+            " is not the name of a topic: it has letters, digits, ., _ and - only, at most 249 of them. Correct it. "
+            f"Several topics are a list. found={name}"
+        )
+        raise refusal(((), text))
+    return name
+
+
+TopicName = Annotated[Text, AfterValidator(_topic)]
 
 
 class KafkaSinkSpec(SinkSpec):
@@ -19,7 +34,7 @@ class KafkaSinkSpec(SinkSpec):
 
     format: Literal["kafka"] = Field(description="kafka")
     bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
-    topic: Text = Field(description="the topic, which has to be there")
+    topic: TopicName = Field(description="the topic, which has to be there")
     options: Options = Field(
         default={}, description="options of Spark's Kafka connector; those of Kafka's producers begin with kafka."
     )

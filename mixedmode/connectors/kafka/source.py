@@ -6,7 +6,6 @@ deleted before it was read, stops the job unless its settings say otherwise.
 """
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 
 import pyarrow as pa
@@ -27,7 +26,6 @@ from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sources.dead_letters import KAFKA_DEAD_LETTERS, ReadsOffsetsAgain
 from mixedmode.sources.kafka_offsets import (
     OffsetRanges,
-    Offsets,
     lines_of,
     parse_initial_offsets,
     parse_offsets,
@@ -77,10 +75,6 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds):
     @override
     def dead_letter_fields(self) -> tuple[pa.Field, ...]:
         return () if self._source.dead_letter is None else KAFKA_DEAD_LETTERS
-
-    @override
-    def reads(self, offsets: Offsets) -> bool:
-        return _reads_topics(self._source, offsets)
 
     @override
     def undecodable(self, ranges: OffsetRanges) -> DataFrame:
@@ -200,14 +194,3 @@ def _check_names(schema: StructType, *, where: str) -> None:
             f"schema. columns={', '.join(twice)}"
         )
         raise InvalidJobError(msg)
-
-
-def _reads_topics(source: KafkaSourceSpec, offsets: Offsets) -> bool:
-    """Return whether offsets may belong to a source, judging by their topics."""
-    if source.topic_pattern is None:
-        return bool(offsets) and offsets.keys() <= set(source.topics)
-    try:
-        pattern = re.compile(source.topic_pattern)
-    except re.error:  # a pattern that only Java accepts may match any topic
-        return bool(offsets)
-    return bool(offsets) and all(map(pattern.fullmatch, offsets))

@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Count, Flag, Instant, Lines, Options, Section, Text, refusal
+from mixedmode.config.fields import Count, Flag, Instant, Lines, Options, Section, Text, one_or_more, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
 from mixedmode.config.starts import StartPoint
 from mixedmode.config.used_places import UsedPlace
-from mixedmode.connectors.kafka.sink_spec import on_each_server, option_findings
+from mixedmode.connectors.kafka.sink_spec import TopicName, on_each_server, option_findings
 
 #: {option of Spark's connector, in lower case: the setting of ours that sets it}
 _OURS_IN_SOURCES = {
@@ -166,7 +166,9 @@ class KafkaSourceSpec(SourceSpec):
     may_be = frozenset({"live"})  # a history ends
     format: Literal["kafka"] = Field(description="kafka")
     bootstrap_servers: Text = Field(description="brokers to begin with, as host:port,host:port")
-    topics: Columns = Field(default=(), description="one topic or several")
+    topics: Annotated[tuple[TopicName, ...], BeforeValidator(one_or_more)] = Field(
+        default=(), description="one topic or several"
+    )
     topic_pattern: Text | None = Field(
         default=None, description="a regular expression of Java's instead: all topics of such names, also later ones"
     )
