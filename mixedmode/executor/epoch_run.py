@@ -32,7 +32,7 @@ from mixedmode.executor.epoch_inputs import (
     ReaderInput,
     files_of,
 )
-from mixedmode.executor.held_blocks import Ended, HeldBlocks, blocks_folder, parted
+from mixedmode.executor.held_blocks import Ended, HeldBlocks, StageRows, blocks_folder, parted
 from mixedmode.executor.inner_folds import folding_reader
 from mixedmode.executor.input_frames import map_input, rows_read
 from mixedmode.executor.map_stages import run_maps
@@ -166,20 +166,15 @@ class EpochRun:
         return self.task.blocks_folder is not None and shares_workers(self.session)
 
     def rows_written(
-        self,
-        task: EpochTask,
-        name: str,
-        given: ReaderInput,
-        rows: Mapping[str, DataFrame],
-        held: Mapping[str, HeldBlocks],
+        self, task: EpochTask, name: str, given: ReaderInput, rows: StageRows
     ) -> DataFrame | NumberedTasks | None:
         """Return the tasks that write a result which no stage writes, or their reports; None if it gets no rows."""
         write, report, parts = rows_task(task, name), spark_schema([REPORT_FIELD]), []
-        frame = self.rows_for(entry_of(name), given, rows)
+        frame = self.rows_for(entry_of(name), given, rows.frames)
         if frame is not None:
             parts.append(map_in_arrow(frame, write, report))
-        parts += self.read_in_arrow(entry_of(name), write, rows, report)
-        own = TaskInput.of(task.plan, entry_of(name), given.files(entry_of(name)), held)
+        parts += self.read_in_arrow(entry_of(name), write, rows.frames, report)
+        own = TaskInput.of(task.plan, entry_of(name), given.files(entry_of(name)), rows.held)
         by_tasks = self.direct(own, write, rows_action(name)) if own.files or own.rows else None
         return with_rows(by_tasks, reduce(DataFrame.union, parts) if parts else None, self.session)
 
@@ -189,27 +184,22 @@ class EpochRun:
         return NumberedTasks(DirectRows(task, tasks, self.task.notes, action), len(tasks))
 
     def blocks(
-        self,
-        task: EpochTask,
-        stage: KeyedStage,
-        given: ReaderInput,
-        rows: Mapping[str, DataFrame],
-        held: Mapping[str, HeldBlocks],
-        sizes: Mapping[str, int],
+        self, task: EpochTask, stage: KeyedStage, given: ReaderInput, rows: StageRows, sizes: Mapping[str, int]
     ) -> DataFrame | NumberedTasks | DirectMapSide | HeldBlocks:
         """Return the blocks of a stage: a frame, or tasks if they read all its input, or the held ones if there are no
         others. For small input, return a map side that its subtasks run. sizes: see side_to_thin.
         """
         side = side_to_thin(task, stage, sizes)
-        found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows, held))
+        found = None if side is None else partners(task, stage, side, self.hashes_of(task, stage, 1 - side, rows))
         fold = map_side(task, stage, found)
+        frames, held = rows.frames, rows.held
         own = TaskInput.of(task.plan, stage.operator_id, given.files(stage.operator_id), held)
         folded = [held[name] for name in stage.reads.stages if name in held and folding_reader(task.plan, name)]
-        frame = self.rows_for(stage.operator_id, given, rows)
+        frame = self.rows_for(stage.operator_id, given, frames)
         parallelism = task.settings.parallelism_of(stage.operator_id)
         parts = [] if frame is None else [frame.mapInArrow(fold, BLOCK_DDL)]
-        parts += self.read_in_arrow(stage.operator_id, fold, rows, BLOCK_DDL)
-        parts += [rows[name] for name in stage.reads.stages if name in rows and folding_reader(task.plan, name)]
+        parts += self.read_in_arrow(stage.operator_id, fold, frames, BLOCK_DDL)
+        parts += [frames[name] for name in stage.reads.stages if name in frames and folding_reader(task.plan, name)]
         is_small = is_single_stage(own.effort_bytes, parallelism=parallelism) and not own.calls_functions
         if folded and not parts and own.is_empty:
             return HeldBlocks([batch for blocks in folded for batch in blocks.batches])
@@ -224,20 +214,14 @@ class EpochRun:
             parts.append(by_tasks.frame(self.session, BLOCK_DDL))
         return reduce(DataFrame.union, parts)
 
-    def hashes_of(
-        self,
-        task: EpochTask,
-        stage: KeyedStage,
-        side: int,
-        rows: Mapping[str, DataFrame],
-        held: Mapping[str, HeldBlocks],
-    ) -> npt.NDArray[np.uint64]:
+    def hashes_of(self, task: EpochTask, stage: KeyedStage, side: int, rows: StageRows) -> npt.NDArray[np.uint64]:
         """Return hashes of the keys of a side of a join, all of whose rows are those of stages."""
-        reader, find, roots = stage.operator_id, KeysOfSide(map_side(task, stage), side), stage.sides[side].roots
-        of_side = {root: rows[root] for root in roots if root in rows}
-        frame, blocks = self.rows_of_stages(reader, of_side), self.read_in_arrow(reader, find, of_side, BLOCK_DDL)
+        reader, find = stage.operator_id, KeysOfSide(map_side(task, stage), side)
+        of_side = rows.of(stage.sides[side].roots)
+        frame = self.rows_of_stages(reader, of_side.frames)
+        blocks = self.read_in_arrow(reader, find, of_side.frames, BLOCK_DDL)
         blocks += [] if frame is None else [frame.mapInArrow(find, BLOCK_DDL)]
-        own = TaskInput.of(task.plan, reader, (), {root: held[root] for root in roots if root in held})
+        own = TaskInput.of(task.plan, reader, (), of_side.held)
         action = f"{reader}, keys of the smaller side"
         with described(self.session, self.task.description(action)):
             made = self.direct(own, find, action).batches(self.session) if own.rows else []
@@ -270,8 +254,7 @@ class _Readers:
     """The readers of an epoch (JobPlan.readers). A reader begins when all stages that it reads have ended.
 
     `task`: has the progress of the sources, once it is measured. `waiting`: readers that have not begun. `open`: stages
-    that have not ended. `outputs`: of inner stages, and `rows` of those that have ended; or the blocks in `held`.
-    `reports`: of ended readers.
+    that have not ended. `outputs`: frames of inner stages. `rows`: of ended stages. `reports`: of ended readers.
     """
 
     run: EpochRun
@@ -284,8 +267,7 @@ class _Readers:
         self.waiting = dict(plan.readers)
         self.open = {stage.operator_id for stage in plan.stages}
         self.outputs: dict[str, DataFrame] = {}
-        self.rows: dict[str, DataFrame] = {}
-        self.held: dict[str, HeldBlocks] = {}
+        self.rows = StageRows()
         self.reports: dict[str, list[SubtaskReport]] = {}
 
     def result(self, list_states: tuple[ListState, ...] | None) -> EpochResult:
@@ -329,7 +311,7 @@ class _Readers:
             if self.open.intersection(reads.stages):
                 continue
             del self.waiting[reader]
-            if _has_input(reads, self.rows.keys() | self.held.keys()):
+            if _has_input(reads, self.rows.names):
                 ready.append(reader)
             else:
                 self.open.discard(reader)  # it keeps its state
@@ -341,11 +323,11 @@ class _Readers:
         _, stage = task.plan.reader(reader)
         if stage is None:
             name = next(name for name in task.plan.rows_results if entry_of(name) == reader)
-            written = run.rows_written(task, name, self.given, self.rows, self.held)
+            written = run.rows_written(task, name, self.given, self.rows)
             return Ended if written is None else partial(run.ended, rows_action(name), written)
         in_blocks, tells_attempt = task.plan.stays_in_arrow(reader), may_compute_twice(run.session)
         subtask = subtasks(task, stage, tells_attempt=tells_attempt, in_blocks=in_blocks, are_held=run.holds_blocks)
-        blocks = run.blocks(task, stage, self.given, self.rows, self.held, self._sizes(reader))
+        blocks = run.blocks(task, stage, self.given, self.rows, self._sizes(reader))
         output = run.run_subtasks(blocks, subtask)
         if run.holds_blocks and subtask.fold and not subtask.waits_for_end:
             return partial(run.ended, reader, output, holds_blocks=True)
@@ -359,7 +341,7 @@ class _Readers:
     def _sizes(self, reader: str) -> dict[str, int]:
         """Return about how many rows the roots have that a reader reads, as far as it is known."""
         of_files = {read.source: files_rows(files) for read, files in self.given.files(reader)}
-        return of_files | {name: sum(one.rows_out for one in self.reports[name]) for name in (*self.rows, *self.held)}
+        return of_files | {name: sum(one.rows_out for one in self.reports[name]) for name in self.rows.names}
 
     def _end(self, reader: str, ended: Ended) -> None:
         """Note that a reader has ended, so that others may begin."""
@@ -372,9 +354,9 @@ class _Readers:
         self.reports[reader] = reports
         self.open.discard(reader)
         if ended.blocks is not None:
-            self.held[reader] = ended.blocks
+            self.rows.held[reader] = ended.blocks
         if reader in self.outputs:
-            self.rows[reader] = rows_of(self.outputs[reader], reports)
+            self.rows.frames[reader] = rows_of(self.outputs[reader], reports)
 
 
 def _has_input(reads: Reads, emitted: AbstractSet[str]) -> bool:

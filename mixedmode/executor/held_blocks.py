@@ -8,6 +8,7 @@ rows and report are always of the same attempt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -21,7 +22,7 @@ from mixedmode.tasks.block_rows import BLOCK_DDL, BLOCK_SCHEMA
 from mixedmode.tasks.held_rows import HeldBlock
 from mixedmode.tasks.reports import REPORT_COLUMN, SubtaskReport, decode_report
 
-__all__ = ["Ended", "HeldBlocks", "blocks_folder", "parted"]
+__all__ = ["Ended", "HeldBlocks", "StageRows", "blocks_folder", "parted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,27 @@ class Ended:
 
     reports: list[SubtaskReport] = field(default_factory=list)
     blocks: HeldBlocks | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageRows:
+    """The rows of the stages that have ended, by operator id: in a frame, or in held blocks."""
+
+    frames: dict[str, DataFrame] = field(default_factory=dict)
+    held: dict[str, HeldBlocks] = field(default_factory=dict)
+
+    @property
+    def names(self) -> AbstractSet[str]:
+        """Return the stages."""
+        return self.frames.keys() | self.held.keys()
+
+    def of(self, names: Iterable[str]) -> "StageRows":
+        """Return the rows of some stages."""
+        wanted = set(names)
+        return StageRows(
+            {name: frame for name, frame in self.frames.items() if name in wanted},
+            {name: blocks for name, blocks in self.held.items() if name in wanted},
+        )
 
 
 @contextmanager
