@@ -150,17 +150,17 @@ def resolve_step(step: AnySection, folder: FilePath) -> AnySection:
 def with_paths(section: AnySection, folder: FilePath) -> AnySection:
     """Return the same source or sink, with every relative path in it resolved against `folder`.
 
-    Settings that are left out stay so: their defaults name no paths.
+    A setting that is left out stays so, unless its default is a path.
     """
     update: dict[str, Any] = {}
     for name, value in section:
-        if name not in section.model_fields_set:
-            continue
         if isinstance(value, Section):
-            update[name] = with_paths(value, folder)
+            resolved: Any = with_paths(value, folder)
+            if resolved is not value:
+                update[name] = resolved
         elif name in _PATHS and isinstance(value, str):
             update[name] = resolve_path(value, folder)
-    return section.model_copy(update=update)
+    return section.model_copy(update=update) if update else section
 
 
 def resolve_field(section: AnySection, field_name: str, folder: FilePath) -> AnySection:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from bench.micro.stages import count_and_sum, input_batches, map_side
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.errors import CorruptStateError, RetryableError
-from mixedmode.executor import epoch_run
+from mixedmode.executor import held_blocks
 from mixedmode.job import Job, Sink, Source
 from mixedmode.profile import Profile
 from mixedmode.tasks.block_files import BLOCK_BYTES_MIN, BlockReader, in_files
@@ -124,7 +124,7 @@ def test_an_embedded_spark_moves_places_and_the_files_are_gone_after_the_epoch(
             used.append(sum(file.stat().st_size for file in folder.glob("*.blocks")))
         assert not folder.exists()
 
-    monkeypatch.setattr(epoch_run, "temporary_folder", watched)
+    monkeypatch.setattr(held_blocks, "temporary_folder", watched)
     keys = np.arange(50_000) % 40_000
     write_parquet(tmp_path / "in", "a.parquet", pa.table({"k": keys, "n": keys + 1}))
     # only Spark computes the hash, so that the rows come from Spark and are not read in a single stage
