@@ -22,7 +22,14 @@ from mixedmode.operators.async_map.reference import AsyncMapSource
 from mixedmode.operators.async_map.rows import ENDS, keys_of, times_of
 from mixedmode.operators.classes import file_of
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, AppendedRows, SideRows, SubtaskContext
-from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError, as_json
+from mixedmode.operators.process.failures import (
+    DEAD_LETTER_FIELDS,
+    DEAD_LETTER_TAG,
+    PASSED_THROUGH,
+    SKIPPED_TAG,
+    OnError,
+    as_json,
+)
 from mixedmode.operators.process.function import OpenContext
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import to_table
@@ -261,11 +268,12 @@ class _Service:
         self._step = step
         self._function: AsyncMapFunction = step.function.create()
         self.file = file_of(self._function)
-        self._loop = EventLoop()
+        self._loop = EventLoop(step.calls.capacity)
         try:
             self._called("open", OpenContext(step.operator_id, is_backlog))
         except BaseException:
-            self._loop.close()
+            with suppress(Exception):  # the first failure is the one to report
+                self.close()
             raise
 
     def outcomes(self, requests: list[Request]) -> list[Mapping[str, Any] | Exception | None]:
@@ -293,6 +301,8 @@ class _Service:
         step = self._step
         try:
             self._loop.run(getattr(self._function, method)(*arguments))
+        except PASSED_THROUGH:
+            raise
         except Exception as error:
             label = step.function.label
             raise lifecycle_error(
