@@ -91,9 +91,11 @@ def line_of(error: BaseException, file: str | None) -> str:
     """Return `file:line in function` for an error.
 
     The line is the innermost line of the user's file; if there is none, the innermost line outside operators/. A group
-    of errors has the line of its first one.
+    of errors has the line of its first one. What Python makes of a StopIteration has only the line of that.
     """
-    frames = traceback.extract_tb(first_of(error).__traceback__)
+    first = first_of(error)
+    raised = [one for one in (first.__cause__, first) if one is not None]
+    frames = [frame for one in raised for frame in traceback.extract_tb(one.__traceback__)]
     own = [frame for frame in frames if frame.filename == file]
     others = [frame for frame in frames if not frame.filename.startswith(_HERE)]
     found = own or others
