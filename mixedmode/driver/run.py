@@ -145,7 +145,12 @@ class _Run:
         self._inputs = engine.inputs(spec, analysis)
         self._sources = analysis.sources
         self._dead_letters = DeadLetters(analysis.sources)
-        self._records = InputRecords(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
+        self._records = InputRecords(
+            analysis.sources,
+            self._plan.sources_read,
+            analysis.dimensions.values(),
+            has_clock=self._plan.uses_clock,
+        )
         has_clock = self._plan.uses_clock
         self._topic_ids = TopicIds(
             analysis.sources, self._plan.sources_read, options.clock, observer, has_clock=has_clock

@@ -27,7 +27,7 @@ from mixedmode.connectors.postgres.spec import PostgresTableSpec
 from mixedmode.connectors.postgres.types import TEXTS
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.source import Admission, OpenSource
-from mixedmode.sources.versions import HasVersions, TableVersion
+from mixedmode.sources.versions import HasVersions, TableVersion, columns_changed
 from mixedmode.spark.frames import spark_schema
 
 __all__ = ["PostgresDimension", "ReadColumn", "open_postgres_dimension", "read_as", "rows_of"]
@@ -174,11 +174,7 @@ class PostgresDimension(OpenSource, HasVersions):
 
     def _check_columns(self, connection: psycopg.Connection) -> None:
         if self._wanted(connection) != self._columns:
-            msg = (
-                f"{self._where}: the columns of the table are others than when the run began. Start again. "
-                f"table={self._spec.place}"
-            )
-            raise InvalidJobError(msg)
+            raise columns_changed(self._where, self._spec.place)
 
     def _wanted(self, connection: psycopg.Connection) -> list[ReadColumn]:
         """Return the columns that are read. Raise InvalidJobError if the table or one of them is not as it must be."""
