@@ -299,6 +299,27 @@ def test_a_key_that_is_cut_is_asked_for_once(
     assert len(entries) == stored, "what ended is deleted, and what is new has its end"
 
 
+class Long(AsyncMapFunction):
+    """Answers with a text of a megabyte."""
+
+    async def call(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
+        return [{"upper": "x" * 2**20, "nth": 0} for _ in requests]
+
+
+def test_a_long_answer_to_a_key_with_many_rows_is_emitted_in_pieces() -> None:
+    """Together, the answers of these rows have more bytes than a column of Arrow can hold."""
+    operator = replace(operator_of(0), function=LocalAsyncMap(Long))
+    time = EpochTime(0, 0, clock_ms=0, clock_before_ms=None, is_backlog=True, was_backlog=None)
+    context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4))
+    found = [
+        (one.rows.num_rows, one.rows.nbytes)
+        for one in operator.process(iter([sorted_input(operator, ["a"] * 2100)]), context)
+        if isinstance(one, AppendedRows)
+    ]
+    assert sum(rows for rows, _ in found) == 2100
+    assert max(size for _, size in found) < 2**25 + 2**20
+
+
 def test_blocks_bound_how_many_answers_are_held() -> None:
     book = Service.new_book()
     operator = operator_of(book, calls=replace(CALLS, batch_size=50))
