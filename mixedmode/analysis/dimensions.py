@@ -16,7 +16,7 @@ __all__ = ["empty_tables", "mentions", "unread_dimensions"]
 
 def empty_tables(session: SparkSession, dimensions: Mapping[str, HasVersions]) -> dict[str, DataFrame]:
     """Return {name: frame without rows} of dimensions, for analysis only. The frames are not streaming."""
-    return {name: session.createDataFrame([], table.schema) for name, table in dimensions.items()}
+    return {name: session.createDataFrame([], table.version_schema) for name, table in dimensions.items()}
 
 
 def mentions(sql: str, names: Iterable[str]) -> bool:

@@ -4,7 +4,7 @@ Only sources that are ChecksFiles take part. The check needs the files of each s
 files by the number of a source; the order of the lines in Spark's offset entries says which source has which number.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
@@ -23,8 +23,16 @@ __all__ = ["InputRecords"]
 class InputRecords:
     """The sources that a job reads, in the order in which Spark's offset entries have a line for each."""
 
-    def __init__(self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], *, has_clock: bool) -> None:
+    def __init__(
+        self,
+        sources: Mapping[str, OpenSource],
+        sources_read: Sequence[str],
+        dimensions: Iterable[object] = (),
+        *,
+        has_clock: bool,
+    ) -> None:
         """has_clock: the query also reads the clock (sources/heartbeat.py)."""
+        self._dimensions = tuple(dimensions)
         read = [sources[name] for name in sources_read if name in sources]
         self._sources = [side for source in read for side in sides_of(source)]
         self._has_clock = has_clock
@@ -60,7 +68,7 @@ class InputRecords:
 
     def _wrong_record(self, url: str) -> str | None:
         with suppress(PySparkException, Py4JError):  # the first failure is the one to report
-            for source in self._sources:
+            for source in (*self._sources, *self._dimensions):
                 told = source.wrong_record(url) if isinstance(source, ChecksFiles) else None
                 if told is not None:
                     return told

@@ -146,7 +146,7 @@ class _Run:
         self._sources = analysis.sources
         read, has_clock = self._plan.sources_read, self._plan.uses_clock
         self._dead_letters = DeadLetters(analysis.sources, read, has_clock=has_clock)
-        self._records = InputRecords(analysis.sources, read, has_clock=has_clock)
+        self._records = InputRecords(analysis.sources, read, analysis.dimensions.values(), has_clock=has_clock)
         self._topic_ids = TopicIds(analysis.sources, read, options.clock, observer, has_clock=has_clock)
         self._options = options
         self._observer = observer

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.config.calls import quoted
 from mixedmode.errors import LeftToSparkError, RetryableError
 from mixedmode.expressions import Query, Table, TableRows, evaluate
 from mixedmode.sources.versions import HasVersions, TableVersion
+from mixedmode.spark.errors import spark_text
 
 __all__ = ["Dimensions", "VersionsRead", "unstable"]
 
@@ -92,12 +94,26 @@ class Dimensions:
         self._read = VersionsRead()
 
     def newest(self, session: SparkSession) -> VersionsRead:
-        """Return the newest version of each dimension, to be read in a session."""
+        """Return the newest version of each dimension, to be read in a session.
+
+        Raise RetryableError if Spark finds no table there.
+        """
         before = {name: one for name, one in self._read.versions.items() if one.is_of(session)}
-        newest = {name: table.newest(session, before.get(name)) for name, table in self._tables.items()}
+        newest = {name: _newest(name, table, session, before.get(name)) for name, table in self._tables.items()}
         made = {table: found for table, found in self._read.made.items() if newest[table.name] is found[0]}
         self._read = VersionsRead(newest, made)
         return self._read
+
+
+def _newest(name: str, table: HasVersions, session: SparkSession, before: TableVersion | None) -> TableVersion:
+    try:
+        return table.newest(session, before)
+    except AnalysisException as error:
+        msg = (
+            "a dimension cannot be read any more, and nothing of this epoch was committed. Put its files or its table "
+            f"back, and start again: the job resumes. dimension={name}, cause={spark_text(error):.300}"
+        )
+        raise RetryableError(msg) from error
 
 
 def unstable(changes: Mapping[str, str], attempts: int) -> RetryableError:

@@ -24,6 +24,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.types import GoingBack
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.queryable.cursor import Identity, identity_of
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.snapshot import (
@@ -42,8 +43,6 @@ TICK_SECONDS = 0.5
 IDLE_SECONDS = 30.0
 OPEN_MAX = 8  # snapshots; beyond it, one that nobody reads is closed
 
-#: epoch, start of the job, and time of the commit: another manifest of the same epoch differs in one of them
-_Identity = tuple[int, int, int]
 #: the newest manifest as it is stored, None: there is none; and the records of going back
 _Written = tuple[bytes | None, tuple[GoingBack, ...]]
 
@@ -59,9 +58,8 @@ class _Kept:
     has_next: bool = False
 
     @property
-    def identity(self) -> _Identity:
-        manifest = self.snapshot.manifest
-        return manifest.epoch, manifest.generation, manifest.created_ms
+    def identity(self) -> Identity:
+        return identity_of(self.snapshot.manifest)
 
     @property
     def epoch(self) -> int:
@@ -79,9 +77,9 @@ class KeptState:
         self._place, self._lease_seconds, self._clock = place, lease_seconds, clock or SystemClock()
         self._lock = threading.Lock()  # of the attributes below, for microseconds
         self._opening = threading.Lock()  # held while a snapshot is opened
-        self._kept: dict[_Identity, _Kept] = {}
+        self._kept: dict[Identity, _Kept] = {}
         self._newest: _Kept | None = None
-        self._written: tuple[_Written, _Identity] | None = None  # what the last tick found, and the newest epoch
+        self._written: tuple[_Written, Identity] | None = None  # what the last tick found, and the newest epoch
         self._stack = ExitStack()
         self._fetched: FetchedRuns | None = None
         self._ended = threading.Event()
@@ -216,7 +214,7 @@ class KeptState:
         if before is not None and self._written == (found, before.identity):
             return  # most ticks find nothing new, and to decode a manifest takes milliseconds
         manifest, backs = manifest_at(log, None), log.goings_back()
-        newest = (manifest.epoch, manifest.generation, manifest.created_ms)
+        newest = identity_of(manifest)
         self._drop(lambda kept: kept.identity != newest and (kept.epoch >= newest[0] or kept.is_abandoned(backs)))
         self._written = (found, newest)
         with self._opening:

@@ -11,9 +11,6 @@ Invariants (tests/queryable/test_reads.py):
   I2  the pages of a scan together are the whole scan, each key in one page
 """
 
-import base64
-import binascii
-import re
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -32,10 +29,11 @@ from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Lease, Manifest, OperatorState
+from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.keys import KeyGroupRange
+from mixedmode.queryable.cursor import cursor_of, epoch_of_page, position_of
 from mixedmode.queryable.entries import EntryReader, ReaderPlace
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import memory_folder, reader_folder
@@ -53,7 +51,6 @@ _STATELESS = (
     "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's output. "
     "step={step}"
 )
-_CURSOR = re.compile(r"([0-9]{1,18})-([A-Za-z0-9_=-]*)")
 _CACHE_BYTES = 8 * 1024 * 1024  # of each open range of key groups
 _ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being leased
 
@@ -189,9 +186,9 @@ class StateSnapshot:
         if limit is not None and limit < 1:
             msg = f"a page has at least one key. limit={limit}"
             raise InvalidJobError(msg)
-        position = None if after is None else self._position(after)
+        position = None if after is None else position_of(after, self._manifest)
         page = self._entries.page(operator, view, question, limit, position)
-        following = None if page.next is None else _cursor(self.epoch, page.next)
+        following = None if page.next is None else cursor_of(self._manifest, page.next)
         return StateAnswer(page.table, self.epoch, step, view.part.name, following)
 
     def read_keys(self, step: str, keys: Sequence[Any], name: str | None = None) -> tuple[StateAnswer, list[bytes]]:
@@ -255,13 +252,6 @@ class StateSnapshot:
             )
             raise InvalidJobError(msg)
         return views[name]
-
-    def _position(self, after: str) -> bytes:
-        epoch, position = _parsed_cursor(after)
-        if epoch != self.epoch:
-            msg = f"the page before is of another epoch. Read all pages at one epoch. epoch={self.epoch}, after={epoch}"
-            raise InvalidJobError(msg)
-        return position
 
 
 def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: float = LEASE_SECONDS) -> StateSnapshot:
@@ -352,18 +342,26 @@ def manifest_at(log: CheckpointLog, epoch: int | None) -> Manifest:
     Raise InvalidJobError for an unknown epoch, RetryableError if there is no checkpoint yet.
     """
     epochs, backs = log.epochs(), log.goings_back()
+
+    def valid(number: Epoch) -> Manifest | None:
+        found = log.get(number)
+        return None if found is None or is_abandoned(found.epoch, found.generation, backs) else found
+
     for number in reversed(epochs):
-        manifest = log.get(number) if epoch in {None, number} else None
-        if manifest is not None and not is_abandoned(manifest.epoch, manifest.generation, backs):
+        manifest = valid(number) if epoch in {None, number} else None
+        if manifest is not None:
             return manifest
-    if not epochs:
+    kept = [number for number in epochs if valid(number) is not None]
+    if not kept:
         msg = (
             "the job has no state yet: it has committed no checkpoint. A backlog takes its first one at its end, so "
             f"read again after it. folder={log.store.url}"
         )
         raise RetryableError(msg)
-    kept = ", ".join(map(str, epochs))
-    msg = f"there is no checkpoint of this epoch. Name one that is kept: {kept}. epoch={epoch}, folder={log.store.url}"
+    msg = (
+        f"there is no checkpoint of this epoch. Name one that is kept: {', '.join(map(str, kept))}. epoch={epoch}, "
+        f"folder={log.store.url}"
+    )
     raise InvalidJobError(msg)
 
 
@@ -376,23 +374,3 @@ def _steps_of(store: ObjectStore) -> frozenset[str]:
         assert stored is not None, "a checkpoint folder"
         identity = stored
     return frozenset(identity.steps)
-
-
-def epoch_of_page(after: str) -> int:
-    """Return the epoch of the page whose `next` this is."""
-    return _parsed_cursor(after)[0]
-
-
-def _cursor(epoch: int, position: bytes) -> str:
-    return f"{epoch}-{base64.urlsafe_b64encode(position).decode()}"
-
-
-def _parsed_cursor(text: str) -> tuple[int, bytes]:
-    found = _CURSOR.fullmatch(text)
-    try:
-        if found is not None:
-            return int(found[1]), base64.b64decode(found[2], altchars=b"-_", validate=True)
-    except binascii.Error:
-        pass
-    msg = f"`after` is not the `next` of a page. Begin at the first page. after={text[:200]!r}"
-    raise InvalidJobError(msg)

@@ -21,9 +21,10 @@ from pyarrow import ipc
 from mixedmode.config.outside_texts import whole_number
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.queryable.cursor import epoch_of_page
 from mixedmode.queryable.kept import KeptState
 from mixedmode.queryable.keys import key_of_text
-from mixedmode.queryable.snapshot import StateAnswer, StateSnapshot, epoch_of_page
+from mixedmode.queryable.snapshot import StateAnswer, StateSnapshot
 from mixedmode.secrets import has_secrets_in
 from mixedmode.serve.documents import Document
 from mixedmode.sinks.shown import shown_rows

@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from mixedmode.errors import InvalidJobError
+
 
 def _never() -> None:
     return None
@@ -35,12 +37,23 @@ class TableVersion:
 class HasVersions(Protocol):
     """A source whose whole content at one moment can be read several times."""
 
-    schema: StructType  #: the columns of the source, of each version
+    schema: StructType  #: the columns of the source
+
+    @property
+    def version_schema(self) -> StructType:
+        """The columns of each version: those that the newest one had when it was first looked at."""
+        return self.schema
 
     @abstractmethod
     def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
         """Return the newest version, to be read in a session; `before` itself if there is no newer one.
 
         before: an earlier result for the same session, if there is one. Raise RetryableError if the table changes too
-        fast to find a version.
+        fast to find a version, InvalidJobError if columns are gone or have other types.
         """
+
+
+def columns_changed(where: str, place: str) -> InvalidJobError:
+    """Return the error for a dimension whose columns are others than when the run began."""
+    msg = f"{where}: the columns of the table are others than when the run began. Start again. table={place}"
+    return InvalidJobError(msg)

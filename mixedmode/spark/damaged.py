@@ -7,8 +7,8 @@ __all__ = ["WRONG_RECORD", "damaged_file"]
 #: the beginning of an error; the place of the record follows
 WRONG_RECORD = (
     "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
-    "correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: dead-letter` on the source, which "
-    "sends them to an output of their own."
+    "correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: dead-letter` on the source (a "
+    "dimension has no such setting), which sends them to an output of their own."
 )
 
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 from mixedmode import errors
-from mixedmode.errors import InternalError, LeftToSparkError, MixedmodeError, RetryableError
+from mixedmode.errors import InternalError, InvalidJobError, LeftToSparkError, MixedmodeError, RetryableError
+from mixedmode.operators.process.failures import line_of, shown_error
 
 _logger = logging.getLogger(__name__)
 _KINDS = {**{name: getattr(errors, name) for name in errors.__all__}, LeftToSparkError.__name__: LeftToSparkError}
@@ -33,7 +34,10 @@ def decode_failure(failure: bytes) -> MixedmodeError:
 def report_failures(
     batches: Iterator[pa.RecordBatch], as_batch: Callable[[bytes], pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; if they raise a MixedmodeError, a last batch with it. Raise RetryableError unchanged."""
+    """Yield the batches; if they raise a MixedmodeError, a last batch with it. Raise RetryableError unchanged.
+
+    A SystemExit, which would end Spark's worker without a word, is an error of the code that raised it.
+    """
     try:
         yield from batches
     except RetryableError:
@@ -41,3 +45,9 @@ def report_failures(
     except MixedmodeError as error:
         _logger.debug("a task ends with an error, which the driver raises without this traceback", exc_info=True)
         yield as_batch(encode_failure(error))
+    except SystemExit as error:
+        msg = (
+            "a function of the job ended its process, and nothing of this epoch is committed. Raise an exception that "
+            f"is no SystemExit, and start again. raised={shown_error(error)}, at={line_of(error, None)}"
+        )
+        yield as_batch(encode_failure(InvalidJobError(msg)))

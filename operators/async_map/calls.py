@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mixedmode.errors import CorruptStateError, FencedError, InternalError, RetryableError
 from mixedmode.operators.async_map.function import AsyncMapFunction, RefusedRequestError, Request
+from mixedmode.operators.process.failures import PASSED_THROUGH
+from mixedmode.operators.process.rows import owned_row
 
 __all__ = ["AnswersMismatchError", "CallSettings", "Outcome", "outcomes_of"]
 
 BACKOFF_MS_MAX = 60_000
 _DOUBLINGS_MAX = 16  # from 1 ms, these are beyond the greatest wait
-#: errors that are not the fault of the function
-_PASSED_THROUGH = (CorruptStateError, FencedError, InternalError, RetryableError)
 #: an answer, or why there is none
 Outcome = Mapping[str, Any] | Exception
 
@@ -92,9 +91,11 @@ class _Sender:
         outcomes = await self._called(requests)
         for repeat in range(1, self._settings.retries + 1):
             failed = [index for index, outcome in enumerate(outcomes) if _may_be_sent_again(outcome)]
-            if not failed or self.has_ended:
+            if not failed:
                 break
             await asyncio.sleep(self._wait_seconds(repeat, requests[failed[0]]))
+            if self.has_ended:
+                break
             again = await self._called([requests[index] for index in failed])
             for index, outcome in zip(failed, again, strict=True):
                 outcomes[index] = outcome
@@ -106,9 +107,10 @@ class _Sender:
         timeout_ms = self._settings.timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
-                answers = await self._function.call(requests)
+                # copies, which a function may change
+                answers = await self._function.call([Request(one, one.idempotency_key) for one in requests])
             return _checked(answers, len(requests))
-        except _PASSED_THROUGH:
+        except PASSED_THROUGH:
             raise
         except TimeoutError as error:
             own = TimeoutError(f"no answer within {timeout_ms} ms")  # that of asyncio says nothing
@@ -117,7 +119,7 @@ class _Sender:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return [RuntimeError(f"the call was cancelled: {error}")] * len(requests)  # by the client itself
+            return [_cancelled(error)] * len(requests)  # by the client itself
         except Exception as error:  # noqa: BLE001  # whatever the function raises
             return [error] * len(requests)
 
@@ -128,6 +130,8 @@ class _Sender:
 
 
 def _may_be_sent_again(outcome: Outcome) -> bool:
+    if isinstance(outcome, ExceptionGroup):
+        return outcome.subgroup(RefusedRequestError) is None
     return isinstance(outcome, Exception) and not isinstance(outcome, RefusedRequestError | AnswersMismatchError)
 
 
@@ -142,12 +146,23 @@ def _checked(answers: Any, requests: int) -> list[Outcome]:
     if len(answers) != requests:
         msg = f"call must return one answer for each request. requests={requests}, answers={len(answers)}"
         raise AnswersMismatchError(msg)
-    return [
-        answer
-        if isinstance(answer, Mapping | Exception)
-        else AnswersMismatchError(
-            f"an answer must be a mapping of column to value, or an exception, and it is a {type(answer).__name__}: "
-            f"{answer!r:.100}"
-        )
-        for answer in answers
-    ]
+    return list(map(_outcome, answers))
+
+
+def _outcome(answer: Any) -> Outcome:
+    """Return an answer as the outcome of its request. It is copied, because a function may change it afterwards."""
+    if isinstance(answer, Mapping):
+        return owned_row(answer)
+    if isinstance(answer, Exception):
+        return answer
+    if isinstance(answer, asyncio.CancelledError):  # from gather(..., return_exceptions=True)
+        return _cancelled(answer)
+    msg = (
+        f"an answer must be a mapping of column to value, or an exception, and it is a {type(answer).__name__}: "
+        f"{answer!r:.100}"
+    )
+    return AnswersMismatchError(msg)
+
+
+def _cancelled(error: asyncio.CancelledError) -> Exception:
+    return RuntimeError(f"the call was cancelled: {error}")

@@ -3,7 +3,7 @@
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.operators.async_map.calls import AnswersMismatchError
 from mixedmode.operators.async_map.function import Request
-from mixedmode.operators.process.failures import line_of, short_json, shown_error
+from mixedmode.operators.process.failures import first_of, line_of, short_json, shown_error
 from mixedmode.operators.process.rows import RowMismatchError
 
 __all__ = ["call_error", "lifecycle_error", "reason_of"]
@@ -46,12 +46,14 @@ def lifecycle_error(
     error: Exception, *, operator_id: str, label: str, file: str | None, method: str
 ) -> InvalidJobError | RetryableError:
     """Return the error for a failure of a method that is not called with requests."""
+    kind = _kind(error)
+    advice = "Correct the class" if kind is InvalidJobError else "Make the service available, or correct the class,"
     msg = (
         f"the class of an async-map step raised {shown_error(error)} in `{method}`, which is called with no request, "
-        f"so `on-error` does not apply. Correct the class and start again. operator={operator_id}, "
+        f"so `on-error` does not apply. {advice} and start again. operator={operator_id}, "
         f"at={line_of(error, file)}, class={label}, method={method}"
     )
-    return _kind(error)(msg.replace("\n", " "))
+    return kind(msg.replace("\n", " "))
 
 
 def _has_line(error: Exception) -> bool:
@@ -61,7 +63,7 @@ def _has_line(error: Exception) -> bool:
 
 def _kind(error: Exception) -> type[InvalidJobError | RetryableError]:
     """Return RetryableError if the service could not be reached. A TimeoutError is an OSError, too."""
-    return RetryableError if isinstance(error, OSError) else InvalidJobError
+    return RetryableError if isinstance(first_of(error), OSError) else InvalidJobError
 
 
 def _what(error: Exception) -> str:

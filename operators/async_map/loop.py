@@ -1,4 +1,8 @@
-"""An event loop in a thread of its own, so that it also runs where the caller's thread has a loop, as in a notebook."""
+"""An event loop in a thread of its own, so that it also runs where the caller's thread has a loop, as in a notebook.
+
+asyncio.to_thread has as many threads as calls may run at a time. asyncio's own number follows from the processors, so
+calls would wait for a thread while their time limits run.
+"""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,13 +12,16 @@ from typing import Any, TypeVar
 __all__ = ["EventLoop"]
 
 T = TypeVar("T")
+_THREADS_MIN = 32  # threads begin only when they are needed
 
 
 class EventLoop:
     """Runs coroutines, one after the other, in one event loop, until it is closed."""
 
-    def __init__(self) -> None:
-        self._runner = asyncio.Runner()
+    def __init__(self, calls: int) -> None:
+        """calls: how many calls run at a time, each of which may need a thread."""
+        self._threads = max(calls, _THREADS_MIN)
+        self._runner = asyncio.Runner(loop_factory=self._new_loop)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="async-map")
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -31,6 +38,11 @@ class EventLoop:
         """Cancel what still runs, and close the loop."""
         self._thread.submit(self._runner.close)
         self._thread.shutdown()
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        loop.set_default_executor(ThreadPoolExecutor(self._threads, thread_name_prefix="async-map-call"))
+        return loop
 
 
 def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.operators.async_map.answers import BlockAnswers, Remembered, as_columns
+from mixedmode.operators.async_map.answers import BlockAnswers, Remembered, as_columns, pieces_of
 from mixedmode.operators.async_map.calls import CallSettings, outcomes_of
 from mixedmode.operators.async_map.failures import call_error, lifecycle_error, reason_of
 from mixedmode.operators.async_map.function import AsyncMapFunction, Request, idempotency_key
@@ -22,7 +22,14 @@ from mixedmode.operators.async_map.reference import AsyncMapSource
 from mixedmode.operators.async_map.rows import ENDS, keys_of, times_of
 from mixedmode.operators.classes import file_of
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, AppendedRows, SideRows, SubtaskContext
-from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError, as_json
+from mixedmode.operators.process.failures import (
+    DEAD_LETTER_FIELDS,
+    DEAD_LETTER_TAG,
+    PASSED_THROUGH,
+    SKIPPED_TAG,
+    OnError,
+    as_json,
+)
 from mixedmode.operators.process.function import OpenContext
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import to_table
@@ -33,6 +40,7 @@ __all__ = ["Run", "StepSettings"]
 
 #: keys whose requests are sent together; at least, so that a slow call delays few others
 _BLOCK_KEYS = 2**12
+_EMIT_BYTES = 2**25  # of the answers of rows that are emitted together; a long answer may be that of many rows
 _ROUNDS = 4  # least number of rounds of calls in a block, if a round is longer than that
 _LETTERS = pa.schema(list(DEAD_LETTER_FIELDS))
 
@@ -141,8 +149,9 @@ class Run:
         answers = self._answers(groups, keys, columns, np.bincount(codes[is_row], minlength=len(keys)) > 0)
         has_answer = answers.rows[codes] >= 0
         rows = np.flatnonzero(is_row & has_answer)
-        if len(rows):
-            yield AppendedRows(self._rows(table, rows, columns, codes[rows], answers))
+        for piece in pieces_of(answers.bytes_of(codes[rows]), _EMIT_BYTES):
+            own = rows[piece]
+            yield AppendedRows(self._rows(table, own, columns, codes[own], answers))
         failed = np.flatnonzero(is_row & ~has_answer)
         if len(failed):
             times = times_of(packed.take(pa.array(failed))) if self._step.has_event_time else None
@@ -261,11 +270,12 @@ class _Service:
         self._step = step
         self._function: AsyncMapFunction = step.function.create()
         self.file = file_of(self._function)
-        self._loop = EventLoop()
+        self._loop = EventLoop(step.calls.capacity)
         try:
             self._called("open", OpenContext(step.operator_id, is_backlog))
         except BaseException:
-            self._loop.close()
+            with suppress(Exception):  # the first failure is the one to report
+                self.close()
             raise
 
     def outcomes(self, requests: list[Request]) -> list[Mapping[str, Any] | Exception | None]:
@@ -293,6 +303,8 @@ class _Service:
         step = self._step
         try:
             self._loop.run(getattr(self._function, method)(*arguments))
+        except PASSED_THROUGH:
+            raise
         except Exception as error:
             label = step.function.label
             raise lifecycle_error(

@@ -98,7 +98,11 @@ class GroupCalls:
 
     def __enter__(self) -> Self:
         """Open the function. Raise InvalidJobError if that fails."""
-        self._guarded("open")
+        try:
+            self._guarded("open")
+        except BaseException as error:
+            self.__exit__(type(error))
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -153,8 +157,15 @@ class GroupCalls:
         """Call `open` or `close`. Raise InvalidJobError if it fails."""
         try:
             getattr(self._function, method)()
+        except PASSED_THROUGH:
+            raise
         except Exception as error:
-            raise self._failure(error, f"method={method}") from error
+            msg = (
+                f"the co-group function raised {shown_error(error)} in `{method}`, which is called for no group, so "
+                "`on-error` does not apply. Correct the function and start again. "
+                f"operator={self._operator.operator_id}, method={method}, at={line_of(error, self._file)}"
+            )
+            raise InvalidJobError(msg) from error
 
     def _add_groups(self, bounds: list[pa.Array], counts: Int64s, start: int, end: int) -> None:
         self._groups.append(([column.slice(start, end - start) for column in bounds], counts[start:end]))
@@ -169,9 +180,7 @@ class GroupCalls:
             raise
         except Exception as error:
             if self._operator.on_error == "fail":
-                start, end = shown_time(context.window_start), shown_time(context.window_end)
-                values = f"method=co_group, key={short_json(context.current_key)}, window={start} to {end}"
-                raise self._failure(error, values) from error
+                raise self._failure(error, context) from error
             self._emitted.rows.clear()
             self._emitted.back_to(mark)
             self._reject(error, context, left, right)
@@ -187,12 +196,14 @@ class GroupCalls:
                 self._rejected.add(letter)
         self._rejected.seal()
 
-    def _failure(self, error: Exception, values: str) -> InvalidJobError:
+    def _failure(self, error: Exception, context: CoGroupContext) -> InvalidJobError:
         if isinstance(error, RowMismatchError):
             what, at = f"what the co-group function emitted does not match the step's output: {error}", ""
         else:
             what = f"the co-group function raised {shown_error(error)}"
             at = f", at={line_of(error, self._file)}"
+        start, end = shown_time(context.window_start), shown_time(context.window_end)
+        values = f"method=co_group, key={short_json(context.current_key)}, window={start} to {end}"
         msg = (
             f"{what}. Nothing of this epoch is committed. Correct the function, or set the step's `on-error` to skip "
             f"or dead-letter, and start again. operator={self._operator.operator_id}, {values}{at}"

@@ -118,7 +118,7 @@ def problem_of(function: MapFunction, label: str) -> InvalidJobError | None:
             f"back. Write both, or neither. {values}"
         )
         return InvalidJobError(msg)
-    if function.redistribution not in {"split", "union", None}:
+    if function.redistribution not in ("split", "union", None):  # a tuple: it may be unhashable
         msg = (
             "the map function declares an unknown redistribution. Set it to 'split', 'union' or None. "
             f"{values}, redistribution={function.redistribution!r}"

@@ -90,9 +90,12 @@ def dead_letter(error: Exception, *, operator_id: str, file: str | None, call: C
 def line_of(error: BaseException, file: str | None) -> str:
     """Return `file:line in function` for an error.
 
-    The line is the innermost line of the user's file; if there is none, the innermost line outside operators/.
+    The line is the innermost line of the user's file; if there is none, the innermost line outside operators/. A group
+    of errors has the line of its first one. What Python makes of a StopIteration has only the line of that.
     """
-    frames = traceback.extract_tb(error.__traceback__)
+    first = first_of(error)
+    raised = [one for one in (first.__cause__, first) if one is not None]
+    frames = [frame for one in raised for frame in traceback.extract_tb(one.__traceback__)]
     own = [frame for frame in frames if frame.filename == file]
     others = [frame for frame in frames if not frame.filename.startswith(_HERE)]
     found = own or others
@@ -107,10 +110,20 @@ def _what(error: Exception) -> str:
     return f"the process function raised {shown_error(error)}"
 
 
+def first_of(error: BaseException) -> BaseException:
+    """Return the first error of a group of errors, such as a TaskGroup raises; any other error itself."""
+    return first_of(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
 def shown_error(error: BaseException) -> str:
-    """Return the class and the text of an error."""
-    text = str(error)
-    return f"{type(error).__name__}: {text:.{_SHORT}}" if text else type(error).__name__
+    """Return the class and the text of an error, and those of the first error of a group."""
+    name, first = type(error).__name__, first_of(error)
+    try:
+        text = str(error).encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be stored
+    except Exception as failure:  # noqa: BLE001  # a class of the user
+        text = f"its text cannot be shown, because __str__ raised {type(failure).__name__}"
+    shown = f"{name}: {text:.{_SHORT}}" if text else name
+    return shown if first is error else f"{shown}, first {shown_error(first)}"
 
 
 def as_json(value: Any) -> str:

@@ -42,7 +42,7 @@ class RowCollector:
         self.rows: list[Record] = []
         self.sealed_rows = 0  #: number of rows in `_tables`
         self._tables: list[pa.Table] = []  #: older than `rows`
-        self.owned: Callable[[Any], Record] = _deeply if any(map(_is_nested, fields)) else dict  #: a copy of a row
+        self.owned: Callable[[Any], Record] = owned_row if any(map(_is_nested, fields)) else dict  #: a copy of a row
         self._glances = [(field.name, _GLANCES.get(field.type)) for field in fields]
 
     def add(self, result: Any) -> None:
@@ -116,8 +116,8 @@ def _is_nested(field: pa.Field) -> bool:
     return bool(pa.types.is_nested(field.type))
 
 
-def _deeply(row: Any) -> Record:
-    """Return a row whose lists and dictionaries are its own."""
+def owned_row(row: Any) -> Record:
+    """Return a copy of a row whose lists and dictionaries are its own."""
     return {name: _copied(value) for name, value in dict(row).items()}
 
 

@@ -19,8 +19,8 @@ DDL = "k string, v bigint, at timestamp"
 Steps = Callable[[Job], Job]
 RECORD = (
     "a record of a source is not what its format and schema say, and nothing was committed. Correct the file, or "
-    "correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: dead-letter` on the source, which "
-    "sends them to an output of their own. "
+    "correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: dead-letter` on the source (a "
+    "dimension has no such setting), which sends them to an output of their own. "
 )
 JSON = "A line of JSON (with the option multiLine, a file) holds one object or one array of objects and nothing else. "
 FILE = (

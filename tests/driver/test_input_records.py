@@ -83,10 +83,14 @@ def test_each_source_checks_its_own_files_whatever_the_query_reads_before(has_cl
 def test_a_failure_on_a_record_names_the_line_and_any_other_stays_as_it_is(
     failure: Exception, told: str | None
 ) -> None:
-    records = InputRecords({"a": Plain(), "b": Files(), "c": Files("wrong")}, ["a", "b", "c"], has_clock=False)
-    with pytest.raises(InvalidJobError if told else type(failure)) as caught, records.located():
-        raise failure
-    assert str(caught.value) == told if told else caught.value is failure
+    files = {"a": Plain(), "b": Files(), "c": Files("wrong")}
+    for records in (
+        InputRecords(files, list(files), has_clock=False),
+        InputRecords({}, [], files.values(), has_clock=False),
+    ):
+        with pytest.raises(InvalidJobError if told else type(failure)) as caught, records.located():
+            raise failure
+        assert str(caught.value) == told if told else caught.value is failure
 
 
 @pytest.mark.spark

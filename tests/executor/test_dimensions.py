@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -82,6 +82,20 @@ def test_an_attempt_whose_files_have_changed_does_not_count(monkeypatch: pytest.
     assert (found, len(versions)) == ({"c": "version 2"}, 2)
     found, versions = run(monkeypatch, ["f is gone", None], PySparkException("no file f"))
     assert (found, len(versions)) == ({"c": "version 2"}, 2)
+
+
+def test_a_table_that_is_gone_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: Any) -> TableVersion:
+        msg = "[PATH_NOT_FOUND] Path does not exist: /customers. SQLSTATE: 42K03"
+        raise AnalysisException(msg)
+
+    monkeypatch.setattr(Table, "newest", gone)
+    with pytest.raises(RetryableError) as caught:
+        run(monkeypatch, [])
+    assert str(caught.value) == (
+        "a dimension cannot be read any more, and nothing of this epoch was committed. Put its files or its table "
+        "back, and start again: the job resumes. dimension=c, cause=Path does not exist: /customers."
+    )
 
 
 def test_a_failure_is_not_repeated_if_no_file_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:

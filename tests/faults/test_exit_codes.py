@@ -85,8 +85,8 @@ def test_a_malformed_record_is_one_message_and_nothing_is_committed(
     assert errors == (
         "error InvalidJobError\na record of a source is not what its format and schema say, and nothing was committed. "
         "Correct the file, or correct `schema`. To go on without such lines of JSON or CSV, set `undecodable: "
-        "dead-letter` on the source, which sends them to an output of their own. A line of JSON (with the option "
-        "multiLine, a file) holds one object or one array of objects and nothing else. "
+        "dead-letter` on the source (a dimension has no such setting), which sends them to an output of their own. "
+        "A line of JSON (with the option multiLine, a file) holds one object or one array of objects and nothing else. "
         f'file=file://{str(file).replace(" ", "%20")}, line=2, record={{"shop": \n'
     )
     assert not manifests(job.checkpoints)

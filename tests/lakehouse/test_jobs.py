@@ -1,6 +1,7 @@
 """Whole jobs over tables, against plain Python. Those in mixed mode are in test_contract.py."""
 
 import re
+import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -8,9 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.connectors.lakehouse.source import LakehouseSource
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from tests.harness import manifests, output_changes, run
-from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, rows_of, source, totals
+from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, beside, rows_of, source, totals
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lakehouse.md"
 
@@ -110,6 +112,49 @@ def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     first, second, third = (manifest.dimensions["shops"] for manifest in manifests(tmp_path / "checkpoints"))
     assert first != second == third
     assert all(name.startswith({"delta": "version ", "iceberg": "snapshot "}[kind]) for name in (first, second))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_versions_have_the_columns_with_which_the_run_began_or_are_refused(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    """A column is added, without and with rows in it; a column is dropped; the table is created anew."""
+    place = tmp_path / "db" / "shops"
+    place.parent.mkdir()
+    name = beside(spark, place) if kind == "iceberg" else f"delta.`{place}`"
+    ddl = "name string, region string"
+    mapping = {"delta.columnMapping.mode": "name", "delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
+    add(spark, kind, place, [("a", "north")], ddl)
+    if kind == "delta":
+        properties = ", ".join(f"'{key}' = '{value}'" for key, value in mapping.items())
+        spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({properties})").collect()
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN id bigint").collect()
+    shops = LakehouseSource(spark, source(kind, place), where="dimensions.shops")
+    began = ["name", "region"] if kind == "iceberg" else ["name", "region", "id"]
+    assert shops.version_schema.names == began, "a snapshot of Iceberg has the columns of its own time"
+    assert shops.newest(spark, None).frame.columns == began
+    spark.sql(f"ALTER TABLE {name} ADD COLUMN more string").collect()
+    spark.sql(f"INSERT INTO {name} VALUES ('b', 'south', 7, 'x')").collect()
+    newest = shops.newest(spark, None)
+    assert newest.frame.columns == began
+    assert sorted(row["name"] for row in newest.frame.collect()) == ["a", "b"]
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN region").collect()
+    spark.sql(f"INSERT INTO {name} VALUES ('c', 8, 'y')").collect()
+    with pytest.raises(InvalidJobError, match=r"^dimensions\.shops: the columns of the table are others than when"):
+        shops.newest(spark, newest)
+
+
+def test_a_table_of_delta_that_is_created_again_has_other_versions(spark: SparkSession, tmp_path: Path) -> None:
+    place, ddl = tmp_path / "shops", "name string, region string"
+    add(spark, "delta", place, [("a", "north")], ddl)
+    shops = LakehouseSource(spark, Source.delta(place), where="dimensions.shops")
+    before = shops.newest(spark, None)
+    assert shops.newest(spark, before) is before
+    shutil.rmtree(place)
+    add(spark, "delta", place, [("a", "south")], ddl)
+    after = shops.newest(spark, before)
+    assert after.name != before.name
+    assert [row["region"] for row in after.frame.collect()] == ["south"]
 
 
 def test_the_newest_version_is_that_of_the_table_and_not_of_its_catalogs_cache(

@@ -3,11 +3,14 @@
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.leases import Leases
+from mixedmode.checkpoint.manifest import encode_manifest
 from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, GoingBack
@@ -152,8 +155,22 @@ def test_an_epoch_that_the_job_went_back_from_has_no_answers(kept: Kept) -> None
     kept.job.log.record_going_back(GoingBack(Generation(2), Epoch(1), ()))
     kept.state.tick()
     assert kept.ask().epoch == 1
-    with pytest.raises(InvalidJobError, match="epoch=2"):
+    with pytest.raises(InvalidJobError, match=r"Name one that is kept: 0, 1\. epoch=2"):
         kept.ask(2)
+
+
+def test_a_page_of_an_epoch_that_was_committed_again_is_refused(kept: Kept) -> None:
+    first = kept.ask(limit=1)
+    kept.job.log.record_going_back(GoingBack(Generation(2), Epoch(1), ()))
+    again = replace(kept.job.manifests[-1], generation=Generation(2))
+    kept.job.log.store.delete([paths.manifest_path(Epoch(2))])
+    kept.job.log.store.put_new(paths.manifest_path(Epoch(2)), encode_manifest(again))
+    kept.state.tick()
+    with pytest.raises(InvalidJobError, match=r"since the page before, .* Begin at the first page\. epoch=2"):
+        kept.state.ask(lambda snapshot: snapshot.read("aggregate-1", after=first.next), 2)
+    with pytest.raises(InvalidJobError, match="since the page before"):
+        read_state(kept.job.checkpoints, "aggregate-1", after=first.next)
+    assert kept.ask(limit=1).epoch == 2
 
 
 def test_an_error_of_the_folder_reaches_the_next_request_and_later_ones_work_again(kept: Kept, tmp_path: Path) -> None:

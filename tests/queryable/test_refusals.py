@@ -35,7 +35,7 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"prefix": {"v": 1}}, "a key column is missing."),
         ({"limit": 0}, "a page has at least one key. limit=0"),
         ({"after": "x"}, "`after` is not the `next` of a page."),
-        ({"after": "7-AAAA"}, "there is no checkpoint of this epoch. Name one that is kept: 0. epoch=7"),
+        ({"after": "7.1.0-AAAA"}, "there is no checkpoint of this epoch. Name one that is kept: 0. epoch=7"),
     ],
 )
 def test_unsuitable_arguments_are_refused(checkpoints: Path, arguments: dict[str, Any], said: str) -> None:
@@ -64,7 +64,7 @@ def test_every_text_is_a_key_or_refused(kind: str, columns: int, is_prefix: bool
 
 def test_a_page_of_another_epoch_is_refused(checkpoints: Path) -> None:
     with open_state(checkpoints) as state, pytest.raises(InvalidJobError, match="Read all pages at one epoch"):
-        state.read("aggregate-1", after="7-AAAA")
+        state.read("aggregate-1", after="7.1.0-AAAA")
 
 
 @pytest.mark.parametrize("seconds", [-1, 3601])

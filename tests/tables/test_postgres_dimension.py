@@ -104,6 +104,20 @@ def test_one_column_that_is_null_and_an_empty_table_are_read(database: Database)
         opened(database.url, "n").rows()
 
 
+def test_a_new_column_is_left_out_and_a_dropped_one_is_refused(database: Database) -> None:
+    run_sql(database, "CREATE TABLE t (a int, b text)", "INSERT INTO t VALUES (1, 'x')")
+    table = opened(database.url)
+    name, rows = table.rows()
+    run_sql(database, "ALTER TABLE t ADD c int[], DROP b, ADD b text", "UPDATE t SET b = 'x'")
+    assert table.rows() == (name, rows)
+    run_sql(database, "ALTER TABLE t RENAME b TO d")
+    with pytest.raises(InvalidJobError, match=r"^dimensions\.t: the columns of the table are others than when the run"):
+        table.rows()
+    run_sql(database, "DROP TABLE t")
+    with pytest.raises(InvalidJobError, match=r"^dimensions\.t\.table: there is no such table"):
+        table.rows()
+
+
 @pytest.mark.parametrize(
     ("table", "settings", "found"),
     [

@@ -6,11 +6,13 @@ the first micro-batch reads everything that exists. Settings under which rows wo
 
 from copy import copy
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.config.calls import quoted
@@ -19,7 +21,7 @@ from mixedmode.connectors.lakehouse.spec import TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
 from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
-from mixedmode.sources.versions import HasVersions, TableVersion
+from mixedmode.sources.versions import HasVersions, TableVersion, columns_changed
 from mixedmode.spark.errors import spark_text
 
 #: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
@@ -73,7 +75,17 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
         if before is not None and before.name == name:
             return before
         frame = here._read({**self._options, **option})  # noqa: SLF001
+        columns = {column.name: column.dataType for column in frame.schema}
+        if any(columns.get(column.name) != column.dataType for column in self.version_schema):
+            raise columns_changed(self._where, self._source.place)
+        frame = frame.select(*map(quoted, self.version_schema.names))
         return TableVersion(name, frame if option else frame.where("false"))
+
+    @cached_property
+    def version_schema(self) -> StructType:
+        """The columns of a dimension; of an Iceberg table, a snapshot has those of its own time."""
+        option = self._newest_version()[1] if self._source.format == "iceberg" else {}
+        return self._read({**self._options, **option}).schema if option else self.schema
 
     def _newest_version(self) -> tuple[str, dict[str, str]]:
         """Return the name of the newest version, and the option that reads it; none if nothing was ever written."""
@@ -84,8 +96,10 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
             number = snapshots[-1].snapshot_id
             return f"snapshot {number}", {"versionAsOf": str(number)}
         place = f"delta.{quoted(self._source.path)}" if self._source.path else self._name
-        (newest,) = self._session.sql(f"DESCRIBE HISTORY {place} LIMIT 1").collect()
-        return f"version {newest.version}", {"versionAsOf": str(newest.version)}
+        history = self._session.sql(f"DESCRIBE HISTORY {place} LIMIT 1")
+        # with its time, because a table that was dropped and created again has the same numbers
+        (newest,) = history.selectExpr("version", "date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS') AS at").collect()
+        return f"version {newest.version} of {newest.at}", {"versionAsOf": str(newest.version)}
 
     @override
     def check_beginning(self) -> None:

@@ -27,7 +27,7 @@ from mixedmode.connectors.postgres.spec import PostgresTableSpec
 from mixedmode.connectors.postgres.types import TEXTS
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.source import Admission, OpenSource
-from mixedmode.sources.versions import HasVersions, TableVersion
+from mixedmode.sources.versions import HasVersions, TableVersion, columns_changed
 from mixedmode.spark.frames import spark_schema
 
 __all__ = ["PostgresDimension", "ReadColumn", "open_postgres_dimension", "read_as", "rows_of"]
@@ -173,25 +173,14 @@ class PostgresDimension(OpenSource, HasVersions):
         )
 
     def _check_columns(self, connection: psycopg.Connection) -> None:
-        if self._wanted(connection) != self._columns:
-            msg = (
-                f"{self._where}: the columns of the table are others than when the run began. Start again. "
-                f"table={self._spec.place}"
-            )
-            raise InvalidJobError(msg)
+        found = {column.name: read_as(column) for column in self._actual(connection)}
+        if any(found.get(column.name) != column for column in self._columns):
+            raise columns_changed(self._where, self._spec.place)
 
     def _wanted(self, connection: psycopg.Connection) -> list[ReadColumn]:
         """Return the columns that are read. Raise InvalidJobError if the table or one of them is not as it must be."""
         spec = self._spec
-        actual = columns_of(connection, spec.table_schema, spec.table)
-        if actual is None:
-            others = [name for (name,) in connection.execute(_TABLES, [spec.table_schema]).fetchall()]
-            msg = (
-                f"{self._where}.table: there is no such table, or this login may not see it."
-                f"{did_you_mean(spec.table, others)} Correct `table` or `table-schema`. table={spec.place}"
-            )
-            raise InvalidJobError(msg)
-        by_name = {column.name: column for column in actual}
+        by_name = {column.name: column for column in self._actual(connection)}
         missing = next((name for name in spec.columns if name not in by_name), None)
         if missing is not None:
             msg = (
@@ -208,6 +197,19 @@ class PostgresDimension(OpenSource, HasVersions):
             )
             raise InvalidJobError(msg)
         return [found for column in chosen if (found := read_as(column)) is not None]
+
+    def _actual(self, connection: psycopg.Connection) -> Sequence[ActualColumn]:
+        """Return the columns that the table has now. Raise InvalidJobError if there is no table."""
+        spec = self._spec
+        actual = columns_of(connection, spec.table_schema, spec.table)
+        if actual is None:
+            others = [name for (name,) in connection.execute(_TABLES, [spec.table_schema]).fetchall()]
+            msg = (
+                f"{self._where}.table: there is no such table, or this login may not see it."
+                f"{did_you_mean(spec.table, others)} Correct `table` or `table-schema`. table={spec.place}"
+            )
+            raise InvalidJobError(msg)
+        return actual
 
     def _fail(self, error: psycopg.Error) -> NoReturn:
         """Raise the error for one of psycopg: the login is refused, the server is away, or it refuses to read."""

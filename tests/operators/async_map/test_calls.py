@@ -178,14 +178,44 @@ def raising(error: BaseException) -> AsyncMapFunction:
     return Raising()
 
 
+def test_a_repeat_that_waits_when_the_epoch_ends_is_not_sent() -> None:
+    def answer(n: int, sent: int) -> Any:
+        return OSError("busy") if n == 0 else RefusedRequestError("no") if n == 1 and sent == 1 else right(n, sent)
+
+    service = Service(answer)
+    outcomes(service, 2, is_strict=True, batch_size=1)
+    assert [requests for _, requests in service.calls] == [[0], [1]]
+
+
+def test_a_function_may_change_requests_and_answers_of_calls_that_have_ended() -> None:
+    class Changing(AsyncMapFunction):
+        answer: dict[str, Any] = {"square": [0]}  # noqa: RUF012
+        fails = True
+
+        async def call(self, requests: Sequence[Request]) -> Any:
+            self.answer["square"][0] = requests[0].pop("n") ** 2
+            fails, self.fails = self.fails, False
+            return [OSError("busy") if fails else self.answer]
+
+    found = outcomes(Changing(), 4, capacity=1, batch_size=1)
+    assert found == [{"square": [n * n]} for n in range(4)]
+
+
+def test_a_group_of_errors_with_a_refusal_is_not_sent_again() -> None:
+    service = Service(lambda _n, _sent: ExceptionGroup("tasks", [OSError("busy"), RefusedRequestError("no")]))
+    outcomes(service, 1)
+    assert len(service.calls) == 1
+
+
 def test_an_error_below_the_class_ends_all_calls_at_once() -> None:
     with pytest.raises(RetryableError, match="the disk is full"):
         outcomes(raising(RetryableError("the disk is full")), 6, timeout_ms=60_000)
 
 
 def test_a_client_that_cancels_its_own_call_has_failed() -> None:
-    (found,) = outcomes(raising(asyncio.CancelledError("closed")), 1, retries=0)
-    assert str(found) == "the call was cancelled: closed"
+    for client in (raising(asyncio.CancelledError("closed")), returning([asyncio.CancelledError("closed")])):
+        (found,) = outcomes(client, 1, retries=0)
+        assert str(found) == "the call was cancelled: closed"
 
 
 def test_an_interrupted_run_cancels_its_calls() -> None:

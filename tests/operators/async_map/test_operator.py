@@ -1,9 +1,11 @@
 """The rows of an async-map step: which requests are sent, what is remembered, and what becomes of failures."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sortedcontainers import SortedDict
+from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, RefusedRequestError
+from mixedmode.operators.async_map.loop import EventLoop
 from mixedmode.operators.interface import AppendedRows, Batch, SubtaskContext
 from mixedmode.sort import sort_table
 from mixedmode.state.memory import MemoryBackend
@@ -174,18 +178,73 @@ def test_an_answer_that_does_not_match_the_output_is_a_failure_of_its_request_al
     )
 
 
+def test_as_many_threads_run_as_calls() -> None:
+    all_at_once, loop = Barrier(40), EventLoop(40)
+
+    async def calls() -> None:
+        await asyncio.gather(*(asyncio.to_thread(all_at_once.wait, 20) for _ in range(40)))
+
+    loop.run(calls())
+    loop.close()
+
+
+class InTasks(AsyncMapFunction):
+    """Sends each request in a task of its own; the service is away."""
+
+    async def call(self, requests: Sequence[Any]) -> list[Any]:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in requests:
+                tasks.create_task(self.send())
+        return []
+
+    async def send(self) -> None:
+        raise ConnectionRefusedError
+
+
+def test_a_group_of_errors_is_of_the_kind_of_its_first_one_which_is_told() -> None:
+    operator = replace(operator_of(0), function=LocalAsyncMap(InTasks))
+    with pytest.raises(RetryableError) as caught:
+        harness_of(operator).feed(rows("a"))
+    assert "(1 sub-exception), first ConnectionRefusedError. " in str(caught.value)
+    assert "test_operator.py:" in str(caught.value)
+    assert " in send" in str(caught.value)
+
+
+class UnreadableError(Exception):
+    """An error without a text."""
+
+    @override
+    def __str__(self) -> str:
+        raise AttributeError
+
+
+@pytest.mark.parametrize("error", [UnreadableError(), ValueError("half a pair: \ud83d")])
+def test_the_text_of_an_error_cannot_end_an_epoch(error: Exception) -> None:
+    book = Service.new_book(fails=lambda _k, _sent: error)
+    harness = harness_of(operator_of(book, on_error="dead-letter"))
+    harness.feed(rows("a"))
+    (letter,) = harness.side("dead-letter")
+    assert "__str__ raised AttributeError" in letter["error"] or letter["error"].endswith(r"half a pair: \ud83d")
+
+
 class WithoutClient(Unfit):
+    closed = 0
+
     async def open(self, context: Any) -> None:
         msg = "certificate"
         raise FileNotFoundError(msg)
 
+    async def close(self) -> None:
+        WithoutClient.closed += 1
 
-def test_a_class_that_cannot_be_opened_is_named_with_its_line() -> None:
+
+def test_a_class_that_cannot_be_opened_is_closed_and_named_with_its_line() -> None:
     operator = replace(operator_of(0, on_error="skip"), function=LocalAsyncMap(WithoutClient))
     with pytest.raises(RetryableError) as caught:
         harness_of(operator).feed(rows("a"))
     assert "raised FileNotFoundError: certificate in `open`, which is called with no request" in str(caught.value)
     assert "test_operator.py:" in str(caught.value)
+    assert WithoutClient.closed == 1
 
 
 # --- tables that are cut anywhere -------------------------------------------------------------------------------------
@@ -238,6 +297,27 @@ def test_a_key_that_is_cut_is_asked_for_once(
     backend.commit()
     stored = 0 if remember_ms is None else 2 * len(set(keys) - {"e"})
     assert len(entries) == stored, "what ended is deleted, and what is new has its end"
+
+
+class Long(AsyncMapFunction):
+    """Answers with a text of a megabyte."""
+
+    async def call(self, requests: Sequence[Any]) -> list[dict[str, Any]]:
+        return [{"upper": "x" * 2**20, "nth": 0} for _ in requests]
+
+
+def test_a_long_answer_to_a_key_with_many_rows_is_emitted_in_pieces() -> None:
+    """Together, the answers of these rows have more bytes than a column of Arrow can hold."""
+    operator = replace(operator_of(0), function=LocalAsyncMap(Long))
+    time = EpochTime(0, 0, clock_ms=0, clock_before_ms=None, is_backlog=True, was_backlog=None)
+    context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4))
+    found = [
+        (one.rows.num_rows, one.rows.nbytes)
+        for one in operator.process(iter([sorted_input(operator, ["a"] * 2100)]), context)
+        if isinstance(one, AppendedRows)
+    ]
+    assert sum(rows for rows, _ in found) == 2100
+    assert max(size for _, size in found) < 2**25 + 2**20
 
 
 def test_blocks_bound_how_many_answers_are_held() -> None:

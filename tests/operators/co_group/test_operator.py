@@ -1,7 +1,7 @@
 """Co-groups, epoch by epoch: when a group is emitted, what is late, what is kept, and that the state does not grow."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -162,11 +162,19 @@ def test_the_state_does_not_grow_over_many_epochs(epochs: int, windows: TimeWind
     assert max(sizes[60:]) == max(sizes[20:60])
 
 
-def picky(on_error: OnError, windows: TimeWindows | int = Tumbling(10)) -> OperatorHarness:  # noqa: B008 - frozen
-    function = CoGroupReference.parse(f"{__name__}:Picky")
-    operator = replace(operator_of(windows), function=function, on_error=on_error)
+def harness_of_function(
+    function: type[CoGroupFunction],
+    on_error: OnError = "fail",
+    windows: TimeWindows | int = Tumbling(10),  # noqa: B008 - frozen
+) -> OperatorHarness:
+    source = CoGroupReference.parse(f"{__name__}:{function.__name__}")
+    operator = replace(operator_of(windows), function=source, on_error=on_error)
     arguments = ["l", "lt", "r", "rt"]
-    harness = OperatorHarness(operator, key_by="k", schema=SCHEMA, arguments=arguments, event_time="t")
+    return OperatorHarness(operator, key_by="k", schema=SCHEMA, arguments=arguments, event_time="t")
+
+
+def picky(on_error: OnError, windows: TimeWindows | int = Tumbling(10)) -> OperatorHarness:  # noqa: B008 - frozen
+    harness = harness_of_function(Picky, on_error, windows)
     harness.feed([left(13, 7), right(5, 3), left(2, 8), left(1, 1, "b"), left(4, 12)])
     harness.end()
     return harness
@@ -193,6 +201,38 @@ def test_a_group_that_failed_stops_the_job_and_names_its_window() -> None:
     assert "thirteen" in str(raised.value)
     assert 'key="a", window=1970-01-01 00:00:00+00:00 to 1970-01-01 00:00:00.000010+00:00' in str(raised.value)
     assert "on-error" in str(raised.value)
+
+
+class Lifecycle(Numbers):
+    """Fails in one of its methods, and notes that it is closed."""
+
+    closed: ClassVar[list[str]] = []
+    fails_in: ClassVar[str] = ""
+
+    def open(self) -> None:
+        self.fail("open")
+
+    def close(self) -> None:
+        self.closed.append(self.fails_in)
+        self.fail("close")
+
+    def fail(self, method: str) -> None:
+        if method == self.fails_in:
+            msg = "no model"
+            raise OSError(msg)
+
+
+@pytest.mark.parametrize("method", ["open", "close"])
+def test_a_failure_outside_of_groups_ends_the_epoch_and_the_function_is_closed(
+    method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lifecycle, "fails_in", method)
+    harness = harness_of_function(Lifecycle)
+    with pytest.raises(InvalidJobError) as raised:
+        harness.feed([left(1, 1)])
+    assert str(raised.value).startswith(f"the co-group function raised OSError: no model in `{method}`, which")
+    assert "`on-error` does not apply" in str(raised.value)
+    assert Lifecycle.closed[-1] == method
 
 
 def stored_again(operator: CoGroupOperator | SessionCoGroupOperator) -> tuple[KeyedOperator, list[pa.Table]]:

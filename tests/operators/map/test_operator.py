@@ -172,6 +172,9 @@ def test_a_class_that_cannot_work_is_refused_before_it_sees_a_row() -> None:
     class Misspelt(Told):
         redistribution = "spilt"  # type: ignore[assignment]
 
+    class Listed(Told):
+        redistribution = ["split"]  # type: ignore[assignment]  # noqa: RUF012
+
     class Pointless(Repeated):
         redistribution = "union"
 
@@ -183,6 +186,7 @@ def test_a_class_that_cannot_work_is_refused_before_it_sees_a_row() -> None:
         OnlyRestore: "the map function has a method restore and no method snapshot, so what one subtask keeps would",
         OnlySnapshot: "the map function has a method snapshot and no method restore, so what one subtask keeps would",
         Misspelt: "the map function declares an unknown redistribution. Set it to 'split', 'union' or None.",
+        Listed: "the map function declares an unknown redistribution. Set it to 'split', 'union' or None.",
         Pointless: "the map function says how its list is redistributed, and keeps none. Write snapshot and",
         BadItems: "a state cannot hold this type",
     }

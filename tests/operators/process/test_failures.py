@@ -69,6 +69,18 @@ def test_the_error_names_operator_key_record_and_the_users_line() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
+class Exhausted(KeyedProcessFunction):
+    """Asks an empty iterator for its next value, which Python makes a RuntimeError in a generator."""
+
+    def process_element(self, record: Record, context: Context) -> Iterator[Record]:
+        yield next(iter([]))
+
+
+def test_the_line_of_an_exhausted_iterator_is_named() -> None:
+    with pytest.raises(InvalidJobError, match=r"raised StopIteration.*at=\S+test_failures\.py:\d+ in process_element"):
+        Epochs(operator_of(Exhausted, OUTPUT)).run([("a", 1, 5)])
+
+
 def test_a_failing_timer_is_named_by_its_time() -> None:
     with pytest.raises(InvalidJobError, match=r'method=on_timer, key="a", time=1970-01-01 00:00:00.000005\+00:00, at='):
         fragile().run([("a", 1, 5)], watermark=5)
