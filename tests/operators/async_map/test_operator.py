@@ -310,7 +310,7 @@ def test_a_long_answer_to_a_key_with_many_rows_is_emitted_in_pieces() -> None:
     """Together, the answers of these rows have more bytes than a column of Arrow can hold."""
     operator = replace(operator_of(0), function=LocalAsyncMap(Long))
     time = EpochTime(0, 0, clock_ms=0, clock_before_ms=None, is_backlog=True, was_backlog=None)
-    context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4))
+    context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4), 0)
     found = [
         (one.rows.num_rows, one.rows.nbytes)
         for one in operator.process(iter([sorted_input(operator, ["a"] * 2100)]), context)
