@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from mixedmode.keys.arrow import bytes_of_values
 from mixedmode.operators.aggregate.values import Int64s
 
 __all__ = ["pieces_of"]
@@ -31,7 +31,7 @@ def pieces_of(
     >>> list(pieces_of(4, [(values, rows)], 6))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
-    lengths = [(_bytes_of(values), rows) for values, rows in taken if len(values)]
+    lengths = [(bytes_of_values(values), rows) for values, rows in taken if len(values)]
     if count * sum(int(own.max()) for own, _ in lengths) <= bytes_max:
         lengths = []
     sizes = np.zeros(count, np.int64)
@@ -43,14 +43,3 @@ def pieces_of(
         end = max(start + 1, int(np.searchsorted(ends, before + bytes_max, side="right")))
         yield slice(start, end)
         start = end
-
-
-def _bytes_of(values: pa.Array | pa.ChunkedArray) -> Int64s:
-    """Return the bytes of each value (n,)."""
-    kind = values.type
-    if pa.types.is_nested(kind):
-        return np.array([values.slice(row, 1).nbytes for row in range(len(values))], np.int64)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        lengths: Int64s = pc.fill_null(pc.binary_length(values), 0).to_numpy().astype(np.int64)
-        return lengths
-    return np.broadcast_to(np.int64(-(-kind.bit_width // 8)), len(values))
