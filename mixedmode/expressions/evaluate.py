@@ -45,6 +45,7 @@ __all__ = [
 ]
 
 _KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES, **CALLS}
+_JOINED_BYTES = 2**26  # of the values that rows get from tables
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
 KINDS = (frozenset(_KERNELS) | _CHOICES) - frozenset(CALLS)  # the closed list, without functions of the job
 
@@ -81,9 +82,17 @@ def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Ite
     Raise LeftToSparkError for a value that only Spark computes.
     """
     known = [(query, raising_nodes(query.nodes), QueryCalls.of(query)) for query in queries]
+    rows_max = min((_rows_at_once(query) for query in queries), default=1)
     for batch in batches:
-        for query, raising, calls in known:
-            yield _rows_of(query, raising, calls, batch)
+        for start in range(0, max(1, batch.num_rows), rows_max):
+            for query, raising, calls in known:
+                yield _rows_of(query, raising, calls, batch.slice(start, rows_max))
+
+
+def _rows_at_once(query: Query) -> int:
+    """Return how many rows are joined at once: a long value of a table may be that of every row."""
+    widest = sum(_rows_in(table).row_bytes_max for table in query.tables)
+    return max(1, _JOINED_BYTES // max(1, widest))
 
 
 def evaluate_here(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

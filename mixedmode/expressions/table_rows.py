@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError, LeftToSparkError
-from mixedmode.keys.arrow import I64, AnyNumpy
+from mixedmode.keys.arrow import I64, AnyNumpy, bytes_of_values
 from mixedmode.keys.encode import KeySchema, encode_keys
 from mixedmode.keys.values import integers_of
 
@@ -92,6 +92,11 @@ class TableRows:
         arrays = [_array(column) if valid is None else _array(column).filter(valid) for column in whole.columns]
         columns = dict(zip(whole.column_names[keys:], arrays[keys:], strict=True))
         return TableRows(_index_of(arrays[:keys], is_set=is_set), columns)
+
+    @property
+    def row_bytes_max(self) -> int:
+        """The bytes of a row that has the longest value of each column."""
+        return sum(int(bytes_of_values(column).max()) for column in self.columns.values() if len(column))
 
     def matches(self, keys: Sequence[pa.Array]) -> pa.Array:
         """Return (n,) int64: the number of the row with the keys of each row; NULL if a key is, or if there is none."""

@@ -28,6 +28,17 @@ def from_buffer(buffer: pa.Buffer | None, dtype: npt.DTypeLike, *, count: int, s
     return view
 
 
+def bytes_of_values(column: pa.Array | pa.ChunkedArray) -> I64:
+    """Return the bytes of each value (n,); NULL has none in a text."""
+    kind = column.type
+    if pa.types.is_nested(kind):
+        return np.array([column.slice(row, 1).nbytes for row in range(len(column))], np.int64)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        lengths: I64 = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
+        return lengths
+    return np.full(len(column), 0 if pa.types.is_null(kind) else -(-kind.bit_width // 8), np.int64)
+
+
 def cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
     """Return a column, or an array, in a type. Raise pa.ArrowException if a value does not fit without loss.
 

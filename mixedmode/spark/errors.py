@@ -62,6 +62,12 @@ _OTHER_START = re.compile(
     r"(?:FAILED_RENAME_PATH\] Failed to rename \S+ to (?=\S+/spark/\S+ as destination)"
     r"|Multiple streaming queries are concurrently using )(\S+)"
 )
+#: the line of an exception: after the frames of Python, whatever its class is; anywhere, if it says that it is one
+_EXCEPTION = re.compile(
+    r"^(?:Traceback \(most recent call last\):\n(?:[ \t].*\n)+(?P<python>\S.*)"
+    r"|(?:Caused by: )?(?P<any>(?:\w+\.)*\w*(?:Error|Exception)\b: .*))$",
+    re.MULTILINE,
+)
 _FULL = re.compile("No space left on device|Disk quota exceeded")
 #: the file in Java's words, and in Python's
 _FULL_FILE = re.compile(rf"(/[^\n:]*) \((?:{_FULL.pattern})\)|(?:{_FULL.pattern}): '([^'\n]+)'")
@@ -256,7 +262,7 @@ def _found(pattern: re.Pattern[str], text: str) -> str:
 
 def innermost(text: str) -> str:
     """Return the last line of the innermost Python or Java exception in a text with stack traces."""
-    causes = re.findall(r"^(?:Caused by: )?((?:\w+\.)*\w*(?:Error|Exception)\b: .*)$", text, flags=re.MULTILINE)
+    causes = [found["python"] or found["any"] for found in _EXCEPTION.finditer(text)]
     return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]
 
 

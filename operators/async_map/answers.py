@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.deduplicate.times import TimesWriter
 from mixedmode.operators.interface import SubtaskContext
+from mixedmode.operators.pieces import pieces_of
 from mixedmode.operators.process.rows import RowMismatchError, to_table
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.rows import decoded_rows, encoded_rows
@@ -20,16 +20,7 @@ from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.state.arrow_bytes import values_at
 from mixedmode.time import MIN_TIME_US, shifted_us
 
-__all__ = [
-    "ANSWERS",
-    "ANSWER_FIELDS",
-    "EXPIRIES",
-    "BlockAnswers",
-    "Remembered",
-    "as_columns",
-    "expiring_us",
-    "pieces_of",
-]
+__all__ = ["ANSWERS", "ANSWER_FIELDS", "EXPIRIES", "BlockAnswers", "Remembered", "as_columns", "expiring_us"]
 
 ANSWERS, EXPIRIES = 0, 1  #: state ids
 #: `until`: from this time of the clock on, in microseconds, the answer is not remembered any more
@@ -59,42 +50,15 @@ class BlockAnswers:
         self.rows[keys] = np.arange(len(keys)) + self.table.num_rows
         self.table = pa.concat_tables([self.table, pa.table(list(columns), schema=self.table.schema)])
 
-    def bytes_of(self, keys: Int64s) -> Int64s:
-        """Return the bytes of the answers (n,) of the keys (n,) at these positions, which all have one."""
-        sizes = np.zeros(self.table.num_rows, np.int64)
-        for column in self.table.columns:
-            sizes += _bytes_of_values(column)
-        return sizes[self.rows[keys]]
+    def pieces(self, keys: Int64s) -> Iterator[slice]:
+        """Yield pieces of rows (n,) whose keys, at these positions, have an answer each, to be emitted one by one."""
+        rows = self.rows[keys]
+        return pieces_of(len(rows), [(column, rows) for column in self.table.columns])
 
     def of(self, keys: Int64s) -> list[pa.Array]:
         """Return the columns of the answers (n,) of the keys (n,) at these positions, which all have one."""
         taken = pa.array(self.rows[keys])
         return [column_of(self.table, name).take(taken) for name in self.table.column_names]
-
-
-def _bytes_of_values(column: pa.ChunkedArray) -> Int64s:
-    """Return the bytes of each value (n,), int64."""
-    kind = column.type
-    if pa.types.is_nested(kind):
-        return np.array([column.slice(row, 1).nbytes for row in range(len(column))], np.int64)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        lengths: Int64s = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
-        return lengths
-    return np.full(len(column), -(-kind.bit_width // 8), np.int64)
-
-
-def pieces_of(sizes: Int64s, bytes_max: int) -> Iterator[slice]:
-    """Yield pieces of rows whose sizes (n,) add up to at most `bytes_max`; a larger row is a piece by itself.
-
-    >>> list(pieces_of(np.array([3, 3, 9, 1]), 6))
-    [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
-    """
-    ends, start = np.cumsum(sizes), 0
-    while start < len(sizes):
-        before = ends[start] - sizes[start]
-        end = max(start + 1, int(np.searchsorted(ends, before + bytes_max, side="right")))
-        yield slice(start, end)
-        start = end
 
 
 def as_columns(

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.operators.async_map.answers import BlockAnswers, Remembered, as_columns, pieces_of
+from mixedmode.operators.async_map.answers import BlockAnswers, Remembered, as_columns
 from mixedmode.operators.async_map.calls import CallSettings, outcomes_of
 from mixedmode.operators.async_map.failures import call_error, lifecycle_error, reason_of
 from mixedmode.operators.async_map.function import AsyncMapFunction, Request, idempotency_key
@@ -40,7 +40,6 @@ __all__ = ["Run", "StepSettings"]
 
 #: keys whose requests are sent together; at least, so that a slow call delays few others
 _BLOCK_KEYS = 2**12
-_EMIT_BYTES = 2**25  # of the answers of rows that are emitted together; a long answer may be that of many rows
 _ROUNDS = 4  # least number of rounds of calls in a block, if a round is longer than that
 _LETTERS = pa.schema(list(DEAD_LETTER_FIELDS))
 
@@ -149,7 +148,7 @@ class Run:
         answers = self._answers(groups, keys, columns, np.bincount(codes[is_row], minlength=len(keys)) > 0)
         has_answer = answers.rows[codes] >= 0
         rows = np.flatnonzero(is_row & has_answer)
-        for piece in pieces_of(answers.bytes_of(codes[rows]), _EMIT_BYTES):
+        for piece in answers.pieces(codes[rows]):
             own = rows[piece]
             yield AppendedRows(self._rows(table, own, columns, codes[own], answers))
         failed = np.flatnonzero(is_row & ~has_answer)

@@ -274,8 +274,8 @@ class _Run:
         if not self._operator.keeps_left:
             kept = version >= 0
             left, version = left[kept], version[kept]
-        if len(left):
-            yield AppendedRows(self._output(table, left, version, versions.columns))
+        for piece in self._layout.pieces(None, (versions.columns, version)):
+            yield AppendedRows(self._output(table, left[piece], version[piece], versions.columns))
 
     def _holds(self, version: Int64s, times_us: Int64s, versions: Versions) -> Bools:
         """Return (m,) True where there is a version, it is not too old, and it is no deletion."""

@@ -1,6 +1,6 @@
 """The rows that a join without a bound emits: pairs in blocks, rows of one side by themselves, each with a weight."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,9 @@ from mixedmode.operators.join.layout import LEFT, JoinLayout
 from mixedmode.operators.join.products import blocks_of_pairs, blocks_of_repeats
 
 __all__ = ["Emission"]
+
+#: all columns of a side, and which of their rows each row of the result has; None: NULL
+_Side = tuple[Sequence[pa.Array], Int64s] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,7 @@ class Emission:
         """Yield the changes of pairs of rows, by their numbers."""
         left, right = bags
         weights = left.after[a] * right.after[b] - left.before[a] * right.before[b]
-        yield from self._rows(weights, (left, left.rows[a]), (right, right.rows[b]))
+        yield from self._rows(weights, (left.columns, left.rows[a]), (right.columns, right.rows[b]))
 
     def alone(self, bag: Bag, side: int, before: Bools, after: Bools) -> Iterator[Changes]:
         """Yield the changes of rows of one side that are in the result by themselves.
@@ -53,37 +56,28 @@ class Emission:
         rows = np.flatnonzero(weights)
         for start in range(0, len(rows), self.block_rows):
             own = rows[start : start + self.block_rows]
-            given = (bag, bag.rows[own])
+            given = (bag.columns, bag.rows[own])
             yield from self._rows(weights[own], *((given, None) if side == LEFT else (None, given)))
 
-    def _rows(
-        self, weights: Int64s, left: tuple[Bag, Int64s] | None, right: tuple[Bag, Int64s] | None
-    ) -> Iterator[Changes]:
-        """Yield rows of the result (n,), each as often as the size of its weight.
-
-        left, right: the rows of the sides; None: NULL.
-        """
+    def _rows(self, weights: Int64s, left: _Side, right: _Side) -> Iterator[Changes]:
+        """Yield rows of the result (n,), each as often as the size of its weight."""
         if (weights == 1).all():
-            yield self._block(None, weights, left, right)
+            yield from self._block(weights, left, right)
             return
         for nth in blocks_of_repeats(np.abs(weights), self.block_rows):
-            yield self._block(nth, np.sign(weights[nth]), left, right)
+            repeated = [None if one is None else (one[0], one[1][nth]) for one in (left, right)]
+            yield from self._block(np.sign(weights[nth]), *repeated)
 
-    def _block(
-        self,
-        nth: Int64s | None,
-        weights: Int64s,
-        left: tuple[Bag, Int64s] | None,
-        right: tuple[Bag, Int64s] | None,
-    ) -> Changes:
-        taken = [None if one is None else pa.array(one[1] if nth is None else one[1][nth]) for one in (left, right)]
-        columns = []
-        for column in self.layout.output:
-            given = (left, right)[column.side]
-            if given is None:
-                field = self.layout.sides[column.side][column.index]
-                columns.append(pa.nulls(len(weights), field.type))
-            else:
-                columns.append(given[0].columns[column.index].take(taken[column.side]))
-        rows = pa.table(columns, names=[column.name for column in self.layout.output])
-        return AppendedRows(rows) if self.only_adds else JoinedRows(rows, weights)
+    def _block(self, weights: Int64s, left: _Side, right: _Side) -> Iterator[Changes]:
+        """Yield rows of the result (n,)."""
+        for piece in self.layout.pieces(left, right):
+            own, columns = weights[piece], []
+            taken = [None if one is None else pa.array(one[1][piece]) for one in (left, right)]
+            for column in self.layout.output:
+                given, rows = (left, right)[column.side], taken[column.side]
+                if given is None or rows is None:
+                    columns.append(pa.nulls(len(own), self.layout.sides[column.side][column.index].type))
+                else:
+                    columns.append(given[0][column.index].take(rows))
+            table = pa.table(columns, names=[column.name for column in self.layout.output])
+            yield AppendedRows(table) if self.only_adds else JoinedRows(table, own)

@@ -283,7 +283,8 @@ class _Run:
         """Yield the pairs that have a row of this epoch; of `semi`, rows of the left that have their first partner."""
         if self._operator.emits_pairs:
             for of_left, of_right in pairs.blocks():
-                yield self._output(left, of_left, right, of_right)
+                for piece in self._layout.pieces((left.columns, of_left), (right.columns, of_right)):
+                    yield self._output(left, of_left[piece], right, of_right[piece])
             return
         pairs.find_partners()
         rows = np.flatnonzero((pairs.left > 0) & ~left.was_matched & (left.partners == 0))

@@ -12,7 +12,7 @@ takes hardly more memory than it would in a table of its side. A column that hol
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, SIDE_COLUMN, TIME_COLUMN, Batch, Folded
+from mixedmode.operators.pieces import pieces_of
 from mixedmode.operators.tables import column_of
 from mixedmode.state.fixed_bytes import FixedBytes
 
@@ -89,6 +90,18 @@ class JoinLayout:
         """Return the columns of a side of these rows of a sorted table, which are rows of this side."""
         taken = pa.array(rows)
         return [self.column_in(table, side, index).take(taken) for index in range(len(self.sides[side]))]
+
+    def pieces(self, *given: tuple[Sequence[pa.Array], Int64s] | None) -> Iterator[slice]:
+        """Yield pieces of joined rows (n,), to be emitted one by one.
+
+        given: of the left and of the right, all columns, and which of their rows each row has; None: none of them.
+        """
+        taken = []
+        for column in self.output:
+            own = given[column.side]
+            if own is not None:
+                taken.append((own[0][column.index], own[1]))
+        return pieces_of(next(len(own[1]) for own in given if own is not None), taken)
 
     def shared_columns(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         """Return the shared columns of rows (n,).  columns: of the left, then of the right; NULL in other rows."""

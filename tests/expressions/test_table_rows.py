@@ -7,12 +7,13 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import LeftToSparkError
-from mixedmode.expressions import TableRows, is_key_type
+from mixedmode.expressions import Column, Match, Query, Table, TableRows, Taken, evaluate, is_key_type
 
 #: hostile values of each type, among them those that are near, and those that are as far apart as they can be
 VALUES: dict[pa.DataType, list[Any]] = {
@@ -80,3 +81,21 @@ def test_integers_are_found_with_gaps_and_without(keys: set[int], wanted: list[i
 def test_nested_types_are_no_keys() -> None:
     assert all(is_key_type(data_type) for data_type in VALUES)
     assert not is_key_type(pa.list_(pa.int32()))
+
+
+def test_long_values_of_many_rows_are_joined_in_pieces() -> None:
+    """So a value of some KB cannot make a batch of a million rows one of gigabytes."""
+    text = "x" * 2**20
+    table = TableRows.of(pa.table({"key": ["a", "b"], "text": [text, None]}), 1)
+    query = Query(
+        (Column("k", pa.string()), Match(0, (0,)), Taken(0, "text", (1,), pa.string())),
+        (),
+        (("k", 0), ("text", 2)),
+        (Table("t", Query((), (), ()), 1, rows=table),),
+    )
+    keys = ["a", "b", "c"] * 100
+    found = list(evaluate([query], [pa.record_batch({"k": keys})]))
+    assert [key for batch in found for key in batch["k"].to_pylist()] == keys
+    lengths = [length for batch in found for length in pc.binary_length(batch["text"]).to_pylist()]
+    assert lengths == [len(text), None, None] * 100
+    assert max(batch.num_rows for batch in found) == 64

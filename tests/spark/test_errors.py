@@ -172,3 +172,17 @@ def test_a_folder_that_was_deleted_under_a_run_is_told(
     assert told == is_gone
     assert not told or str(found.value).endswith(f" folder={folder}, cause={error}, log=spark.log")
     at_exit[0]()
+
+
+@pytest.mark.parametrize(
+    "raised",
+    ["pyarrow.lib.ArrowInvalid: Take operation overflowed", "MemoryError", "AssertionError: (1, 2)", "Stop: now"],
+)
+def test_the_cause_of_a_failed_task_is_pythons_exception_whatever_its_class_is(raised: str) -> None:
+    error = told(
+        "Job aborted.\nCaused by: org.apache.spark.api.python.PythonException: An exception was thrown from the Python "
+        'worker:\nTraceback (most recent call last):\n  File "/m/tasks.py", line 1, in take\n    raise\n'
+        f"{raised}\n\n\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1)\n"
+    )
+    assert isinstance(error, RetryableError)
+    assert f"cause={raised}, log=/c/logs/spark.log" in str(error)
