@@ -5,13 +5,14 @@ has the same blocks as after a shuffle.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from mixedmode.connectors.files.parquet_files import SLICE_BYTES
 from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.direct import DirectMapSide
+from mixedmode.tasks.notes import SILENT
 from mixedmode.tasks.subtask import SubtaskTask
 
 _OF_THE_TASK_ITSELF = (BlockKind.FAILURE, BlockKind.PROFILE)
@@ -36,7 +37,10 @@ class SingleStage:
         """Yield the output of the subtask."""
         numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
         (own,) = numbers
-        return self.subtask(iter([block for block in self.map_side.blocks(0) if _is_for(own, block)]))
+        map_side = self.map_side
+        if own > 0:  # the input is that of one map task, and one of those that read it tells so
+            map_side = replace(map_side, map_side=replace(map_side.map_side, notes=SILENT))
+        return self.subtask(iter([block for block in map_side.blocks(0) if _is_for(own, block)]))
 
 
 def _is_for(subtask: int, block: pa.RecordBatch) -> bool:

@@ -50,4 +50,5 @@ def test_the_progress_of_a_backlog_moves_to_the_total_and_its_jobs_have_descript
     assert (told[-1].phase, told[-1].share, told[-1].bytes_read) == ("done", 1.0, size)
     assert {"reading"} < {event.phase for event in told}, "the jobs of the epoch are found"
     assert told[-1].records_total == FILES * ROWS
+    assert max(event.records for event in told) <= FILES * ROWS, "each record once, however many subtasks read it"
     assert "shop totals, epoch 0, backlog: by_k" in descriptions(spark)
