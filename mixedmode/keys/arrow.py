@@ -29,11 +29,18 @@ def from_buffer(buffer: pa.Buffer | None, dtype: npt.DTypeLike, *, count: int, s
 
 
 def bytes_of_values(column: pa.Array | pa.ChunkedArray) -> I64:
-    """Return the bytes of each value (n,); NULL has none in a text."""
+    """Return the bytes of each value (n,), without those of offsets; NULL has none in a text."""
     kind = column.type
-    if pa.types.is_nested(kind):
-        return np.array([column.slice(row, 1).nbytes for row in range(len(column))], np.int64)
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+    if isinstance(column, pa.ChunkedArray):
+        return np.concatenate([np.zeros(0, np.int64), *map(bytes_of_values, column.chunks)])
+    if pa.types.is_struct(kind):
+        return sum(map(bytes_of_values, column.flatten()), np.zeros(len(column), np.int64))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(bytes_of_values(column.values))])
+        lists: I64 = np.diff(ends[column.offsets.to_numpy()])
+        return lists
+    texts = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+    if any(is_kind(kind) for is_kind in texts):
         lengths: I64 = pc.fill_null(pc.binary_length(column), 0).to_numpy().astype(np.int64)
         return lengths
     return np.full(len(column), 0 if pa.types.is_null(kind) else -(-kind.bit_width // 8), np.int64)

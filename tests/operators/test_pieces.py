@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.job import Job, Sink, Source
+from mixedmode.keys.arrow import bytes_of_values
 from mixedmode.operators.join import layout
 from mixedmode.operators.pieces import pieces_of
 from mixedmode.testing import run_graph
@@ -82,3 +83,29 @@ def test_a_join_emits_the_same_rows_in_pieces(kind: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(layout, "pieces_of", partial(pieces_of, bytes_max=1))
     assert joined(kind) == whole
     assert len(whole) >= 30
+
+
+PAIR = pa.struct([("a", pa.string()), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        (["abc", None, ""], pa.string(), [3, 0, 0]),
+        (["abc", None], pa.large_string(), [3, 0]),
+        ([b"ab", b"c"], pa.large_binary(), [2, 1]),
+        ([1, None], pa.int64(), [8, 8]),
+        ([None], pa.null(), [0]),
+        ([{"a": "xyz", "n": 1}, None], PAIR, [11, 8]),
+        ([[{"a": "xyz", "n": 1}, {"a": None, "n": 2}], [], None, [{"a": "q", "n": 3}]], pa.list_(PAIR), [19, 0, 0, 9]),
+        ([[("k", "vv")], None, [("a", "b"), ("c", "d")]], pa.map_(pa.string(), pa.string()), [3, 0, 4]),
+    ],
+)
+def test_values_of_every_kind_have_their_bytes_also_in_slices_and_chunks(
+    values: list[Any], kind: pa.DataType, expected: list[int]
+) -> None:
+    column = pa.array(values, kind)
+    assert bytes_of_values(column).tolist() == expected
+    assert bytes_of_values(column.slice(1)).tolist() == expected[1:]
+    assert bytes_of_values(pa.chunked_array([column.slice(1), column], kind)).tolist() == expected[1:] + expected
+    assert bytes_of_values(pa.chunked_array([], kind)).tolist() == []
