@@ -1,10 +1,10 @@
 """Blocks from one stage for its readers that the driver holds, where all tasks share a disk.
 
-The rows of a stage whose readers need no Spark are blocks: those of the only reader if its map side runs in the same
-tasks (inner_folds.py), else the rows as they are (tasks/held_rows.py). Large ones are in files (tasks/block_files.py),
-so what is left is few and small. The driver gets it together with the reports, and sends it to the tasks of the
-readers. So there is no plan of Spark between the stages, which would take longer than the work of a small epoch; and
-rows and report are always of the same attempt.
+If the readers of a stage need no Spark, its subtasks return blocks: those of the only reader if its map side runs in
+the same tasks (inner_folds.py), else the rows as they are (tasks/held_rows.py). Large blocks are in files, and the
+subtasks return their places (tasks/block_files.py). The driver gets places and small blocks together with the reports,
+and sends them to the tasks of the readers. So Spark makes no plan between the stages, which would take longer than the
+work of a small epoch; and rows and report are always of the same attempt.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -64,7 +64,7 @@ class _Returning:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What the tasks of an action return: reports, and the blocks for the next stage if the driver holds them."""
+    """The results of an action: reports, and the blocks for other stages if the driver holds them."""
 
     reports: list[SubtaskReport] = field(default_factory=list)
     blocks: HeldBlocks | None = None

@@ -64,7 +64,7 @@ class NumberedTasks(Tasks):
         if not shares_workers(session):
             found = self.frame(session, f"`{column}` binary").collect()
             return [bytes(row[0]) for row in found if row[0] is not None]
-        return self.made(session, _Reporting(self.task, column))
+        return Tasks.reports(self, session, column)
 
     @override
     def made(self, session: SparkSession, make: "_Maker[Made]") -> list[Made]:
@@ -146,7 +146,7 @@ class _Addressing:
 
 @dataclass(frozen=True, slots=True)
 class _Fed(Generic[Made]):
-    """What runs on the elements of a partition.  batches_of: the batches of these elements."""
+    """A function of the elements of a partition.  batches_of: the batches of these elements."""
 
     make: "_Maker[Made]"
     batches_of: Callable[[Iterable[Any]], Iterator[pa.RecordBatch]]

@@ -18,7 +18,7 @@ BLOCKS = [block_batch(subtask, BlockKind.ROWS, f"block {at}".encode()) for at, s
 
 
 def returned() -> list[pa.RecordBatch]:
-    """What two subtasks return: blocks, then a report each."""
+    """The batches that two subtasks return: blocks, then a report each."""
     batches = list[pa.RecordBatch]()
     for subtask, blocks in enumerate((BLOCKS[:1], BLOCKS[1:])):
         table = pa.Table.from_batches(blocks)

@@ -39,7 +39,7 @@ def numbers_in(pieces: list[HeldPieces]) -> list[int]:
 @given(sizes=st.lists(st.sampled_from([0, 1, 3, 5000]), max_size=6), tasks=st.integers(1, 5))
 def test_tasks_read_each_row_once(tmp_path_factory: pytest.TempPathFactory, sizes: list[int], tasks: int) -> None:
     numbers, held = held_of(tmp_path_factory.mktemp("blocks"), sizes)
-    given_ = TaskInput((), [((QUERY,), held), ((QUERY, QUERY), held)])
+    given_ = TaskInput((), [HeldPieces(queries, tuple(held.blocks)) for queries in ((QUERY,), (QUERY, QUERY))])
     assert given_.is_empty == (not numbers)
     dealt = given_.dealt(tasks)
     assert len(dealt) <= tasks
@@ -56,8 +56,9 @@ def test_large_blocks_are_in_files_and_their_bytes_count(tmp_path: Path) -> None
     assert large.size >= BLOCK_BYTES_MIN > small.size == len(small.content)
     (file,) = tmp_path.iterdir()
     assert file.stat().st_size == large.size
-    assert TaskInput((), [((QUERY,), held)]).effort_bytes == large.size + small.size
-    assert numbers_in([HeldPieces((QUERY,), tuple(held.blocks))]) == numbers
+    pieces = HeldPieces((QUERY,), tuple(held.blocks))
+    assert TaskInput((), [pieces]).effort_bytes == large.size + small.size
+    assert numbers_in([pieces]) == numbers
 
 
 def test_a_file_that_is_damaged_is_an_error(tmp_path: Path) -> None:

@@ -181,11 +181,12 @@ def test_an_answer_that_does_not_match_the_output_is_a_failure_of_its_request_al
 def test_as_many_threads_run_as_calls() -> None:
     all_at_once, loop = Barrier(40), EventLoop(40)
 
-    async def calls() -> None:
-        await asyncio.gather(*(asyncio.to_thread(all_at_once.wait, 20) for _ in range(40)))
+    async def calls() -> list[int]:
+        return await asyncio.gather(*(asyncio.to_thread(all_at_once.wait, 20) for _ in range(40)))
 
-    loop.run(calls())
+    places = loop.run(calls())
     loop.close()
+    assert sorted(places) == list(range(40)), "all of them waited at once"
 
 
 class InTasks(AsyncMapFunction):
