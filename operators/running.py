@@ -41,18 +41,28 @@ def pieces_by_subtask(table: pa.Table, *, parallelism: int, max_parallelism: int
     rows in sorted order, those of a key group are near each other, and are read in a cache.
     """
     groups = table.column(KEY_GROUP_COLUMN).to_numpy()
-    owned = [
-        group_range(subtask, parallelism=parallelism, max_parallelism=max_parallelism) for subtask in range(parallelism)
-    ]
-    rows_of: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in owned]
+    rows_of: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in range(parallelism)]
     for start in range(0, len(groups), _BLOCK_ROWS):
         block = groups[start : start + _BLOCK_ROWS]
-        order = np.argsort(block, kind="stable") + start  # a radix sort, for numbers of 16 bits
-        before = np.concatenate([[0], np.cumsum(np.bincount(block, minlength=max_parallelism))])  # rows before a group
-        for rows, own in zip(rows_of, owned, strict=True):
-            rows.append(order[before[own.start] : before[own.end]])
+        order, spans = by_subtask(block, parallelism=parallelism, max_parallelism=max_parallelism)
+        order += start
+        for rows, span in zip(rows_of, spans, strict=True):
+            rows.append(order[span])
     for rows in rows_of:
         yield take_rows(table, np.concatenate(rows))
+
+
+def by_subtask(
+    groups: npt.NDArray[np.uint16], *, parallelism: int, max_parallelism: int
+) -> tuple[npt.NDArray[np.int64], list[slice]]:
+    """Return the numbers of rows (n,) in the order of their key groups (n,), and the places of each subtask in it.
+
+    Rows of a group keep their order. The rows of a subtask are neighbours.
+    """
+    order = np.argsort(groups, kind="stable")  # a radix sort, for numbers of 16 bits
+    before = [0, *np.cumsum(np.bincount(groups, minlength=max_parallelism)).tolist()]  # rows before a group
+    owned = (group_range(n, parallelism=parallelism, max_parallelism=max_parallelism) for n in range(parallelism))
+    return order, [slice(before[own.start], before[own.end]) for own in owned]
 
 
 def sorter_for(operator: KeyedOperator, *, budget_bytes: int, spill_dir: Path) -> ExternalSorter:

@@ -2,7 +2,8 @@
 
 The algorithm reads 32-byte stripes, then a tail of length % 32. All rows process stripe i together; rows
 are sorted by length, so the rows that still have a stripe are a prefix. All rows with the same tail length take the
-same steps. So the number of numpy calls depends on the longest row, and never on the number of rows.
+same steps. So the number of numpy calls depends on the longest row, and never on the number of rows. Rows of one width,
+as keys of numbers are, lie one after the other: their words are read where they are, and not gathered.
 
 Source: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md (XXH64)
 Invariants (tests/keys/test_xxhash64.py):
@@ -10,13 +11,20 @@ Invariants (tests/keys/test_xxhash64.py):
   I2  the result does not depend on the Arrow type, nor on how the array is sliced
 """
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
-from mixedmode.keys.arrow import I64, U16, U64
+from mixedmode.keys.arrow import I64, U8, U16, U64, AnyNumpy, from_buffer
 from mixedmode.keys.groups import check_max_parallelism
 from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
+
+#: returns the integers of this type that are so many bytes behind the beginning of the tails
+_Read = Callable[[npt.DTypeLike, int], AnyNumpy]
 
 SPARK_SEED = 42  # the seed of Spark's xxhash64 expression
 
@@ -27,12 +35,15 @@ _P4 = np.uint64(0x85EBCA77C2B2AE63)
 _P5 = np.uint64(0x27D4EB2F165667C5)
 
 _BLOCK_ROWS = 2**16  # the working arrays of a block (512 KiB each) stay in the cache: twice as fast as all rows at once
+_STRIPE_BYTES = 32
 _GIANT_BYTES = 4096  # a longer row costs more than one call into the xxhash library, so it gets a call of its own
 
 
 def xxhash64(values: pa.Array, *, seed: int = SPARK_SEED) -> U64:
     """Hash each row of a binary array without NULLs: (n,) -> (n,) uint64, same order."""
     assert values.null_count == 0, values.null_count
+    if pa.types.is_fixed_size_binary(values.type) and values.type.byte_width < _STRIPE_BYTES:
+        return _hash_of_width(values, seed)
     rows = binary_rows(values)
     out = np.empty(len(rows), dtype=np.uint64)
     for lo in range(0, len(rows), _BLOCK_ROWS):
@@ -47,10 +58,29 @@ def key_groups(keys: pa.Array, *, max_parallelism: int) -> U16:
     Raises InvalidJobError (fix the job file) unless 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT.
     """
     check_max_parallelism(max_parallelism)
-    signed = xxhash64(keys).view(np.int64)
-    count = np.int64(max_parallelism)
+    hashes = xxhash64(keys)
+    if max_parallelism & (max_parallelism - 1) == 0:  # a power of two, as by default: the low bits are the remainder
+        return (hashes & np.uint64(max_parallelism - 1)).astype(np.uint16)
+    signed, count = hashes.view(np.int64), np.int64(max_parallelism)
     # floor division is SIMD in numpy and % is not: this is 10x faster, and floors as pmod does
     return (signed - signed // count * count).astype(np.uint16)
+
+
+def _hash_of_width(values: pa.Array, seed: int) -> U64:
+    """Hash the rows of an array of fixed width, each shorter than a stripe."""
+    n, width = len(values), values.type.byte_width
+    out = np.full(n, (seed + int(_P5) + width) % 2**64, dtype=np.uint64)
+    data = from_buffer(values.buffers()[1] if n else None, np.uint8, count=n * width, start=values.offset * width)
+    for lo in range(0, n, _BLOCK_ROWS):
+        block = out[lo : lo + _BLOCK_ROWS]
+        _mix_tail(block, partial(_words_of, data[lo * width :], width, len(block)), width)
+        _avalanche(block)
+    return out
+
+
+def _words_of(data: U8, width: int, n: int, dtype: npt.DTypeLike, at: int) -> AnyNumpy:
+    """Return a view of the integer at byte `at` of each of n rows of one width."""
+    return np.ndarray((n,), dtype, data, at, (width,))
 
 
 def _hash_block(rows: BinaryRows, seed: int) -> U64:
@@ -69,14 +99,14 @@ def _hash_block(rows: BinaryRows, seed: int) -> U64:
 def _hash_rows(rows: BinaryRows, lengths: I64, seed: int) -> U64:
     hashes = lengths.astype(np.uint64)
     hashes += np.uint64((seed + int(_P5)) % 2**64)
-    striped = np.flatnonzero(lengths >= 32)
+    striped = np.flatnonzero(lengths >= _STRIPE_BYTES)
     if len(striped):
         hashes[striped] = _hash_stripes(rows, striped, lengths, seed)
-    tails = lengths % 32
+    tails = lengths % _STRIPE_BYTES
     at = rows.ends - tails
     for class_rows, tail in _tail_classes(tails):
         part = hashes[class_rows]
-        _mix_tail(part, rows, at[class_rows], tail)
+        _mix_tail(part, partial(_gathered, rows, at[class_rows]), tail)
         hashes[class_rows] = part
     _avalanche(hashes)
     return hashes
@@ -126,19 +156,23 @@ def _merge_lanes(lanes: list[U64]) -> U64:
     return merged
 
 
-def _mix_tail(hashes: U64, rows: BinaryRows, at: I64, tail: int) -> None:
-    """Mix the last `tail` < 32 bytes, from position `at` on, into `hashes` in place: 8 at a time, then 4, then 1."""
+def _gathered(rows: BinaryRows, tails: I64, dtype: npt.DTypeLike, at: int) -> AnyNumpy:
+    return read_at(rows.data, dtype, tails + at)
+
+
+def _mix_tail(hashes: U64, read: _Read, tail: int) -> None:
+    """Mix the last `tail` < 32 bytes of each row into `hashes` in place: 8 at a time, then 4, then 1."""
     done = 0
     for _ in range(tail // 8):
         mixed = np.zeros_like(hashes)
-        _round(mixed, read_at(rows.data, "<u8", at + done))
+        _round(mixed, read("<u8", done))
         _step(hashes, mixed, 27, _P1, _P4)
         done += 8
     if tail - done >= 4:
-        _step(hashes, read_at(rows.data, "<u4", at + done).astype(np.uint64) * _P1, 23, _P2, _P3)
+        _step(hashes, read("<u4", done).astype(np.uint64) * _P1, 23, _P2, _P3)
         done += 4
     while done < tail:
-        _step(hashes, read_at(rows.data, "u1", at + done).astype(np.uint64) * _P5, 11, _P1, np.uint64(0))
+        _step(hashes, read("u1", done).astype(np.uint64) * _P5, 11, _P1, np.uint64(0))
         done += 1
 
 

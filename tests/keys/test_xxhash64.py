@@ -33,8 +33,12 @@ def test_hash_of_fixed_size_rows_equals_the_library(width: int, data: st.DataObj
 
 @given(ROWS, st.integers(0, 60), st.integers(0, 60))
 def test_hash_of_a_slice_is_the_slice_of_the_hashes(rows: list[bytes], start: int, count: int) -> None:
-    sliced = pa.array(rows, pa.large_binary()).slice(min(start, len(rows)), count)
+    begin = min(start, len(rows))
+    sliced = pa.array(rows, pa.large_binary()).slice(begin, count)
     assert xxhash64(sliced).tolist() == _expected(rows[start : start + count])
+    of_width = [row[:9].ljust(9, b"\0") for row in rows]
+    sliced = pa.array(of_width, pa.binary(9)).slice(begin, count)
+    assert xxhash64(sliced).tolist() == _expected(of_width[start : start + count])
 
 
 def test_every_length_up_to_300_and_giant_rows_hash_as_the_library_does() -> None:
@@ -49,7 +53,10 @@ def test_rows_of_several_blocks_hash_as_the_library_does() -> None:
     assert xxhash64(pa.array(rows, pa.binary(9))).tolist() == _expected(rows)
 
 
-@given(st.lists(st.binary(max_size=20), max_size=50), st.integers(1, 2**15))
+@given(
+    st.lists(st.binary(max_size=20), max_size=50),
+    st.one_of(st.integers(1, 2**15), st.integers(0, 15).map(lambda power: 2**power)),
+)
 def test_key_group_is_the_positive_remainder_of_the_signed_hash(rows: list[bytes], max_parallelism: int) -> None:
     groups = key_groups(pa.array(rows, pa.large_binary()), max_parallelism=max_parallelism)
     signed = [h - 2**64 if h >= 2**63 else h for h in _expected(rows)]
