@@ -5,11 +5,13 @@ and 4.3 read alike. Spark only analyses the SQL text, and runs nothing. Each acc
 trip, so only those expressions are read that a check needs.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
+from py4j.java_gateway import JavaClass, is_instance_of
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,22 +25,51 @@ _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order to analyse it
 #: patterns of expressions that are read; the replacement of a RUNTIME_REPLACEABLE may contain the others
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
+#: the text of a column: its name and id, and what Spark adds for some types and for a watermark
+_COLUMN = re.compile(r"(.*)#([0-9]+)(?:L|-T[0-9]+ms)*", re.DOTALL)
+_BETWEEN = "\x1f,\x1f"  # joins the texts of columns; no name has it
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysedQuery:
+    """A query that Spark has analysed.  node: its plan; None for a command or a script, which has no frame."""
+
+    node: Node | None
+    _plan: _Java
+
+    def frame(self, session: SparkSession) -> DataFrame:
+        """Return the rows of the query. Spark does not analyse it again."""
+        return DataFrame(_rows_of(session)(session._jsparkSession, self._plan), session)
 
 
 def read_query(
     session: SparkSession, sql: str, *, inputs: Collection[str], dimensions: Collection[str] = ()
-) -> Node | None:
-    """Return the analysed plan of a query, down to the temporary views named `inputs` and `dimensions`.
+) -> AnalysedQuery:
+    """Return a query whose plan is read down to the temporary views named `inputs` and `dimensions`.
 
-    Return None for a command or a script. Raise the exceptions of Spark, with positions in `sql`.
+    Raise the exceptions of Spark, with positions in `sql`.
     """
     state: _Java = session._jsparkSession.sessionState()
-    reader = _Reader(session, inputs, dimensions=dimensions)
     parsed = state.sqlParser().parsePlan(sql)
     if kind_of(parsed) == _SCRIPT:
-        return None
-    plan = state.executePlan(parsed, reader.jvm.execution.CommandExecutionMode.SKIP()).analyzed()
-    return None if reader.is_a(plan, _COMMAND) else reader.node(plan)
+        return AnalysedQuery(None, parsed)
+    reader = _Reader(session, inputs, dimensions=dimensions)
+    plan = state.executePlan(parsed, _analysis_only(session)).analyzed()
+    return AnalysedQuery(None if reader.is_a(plan, _COMMAND) else reader.node(plan), plan)
+
+
+@lru_cache(maxsize=4)
+def _rows_of(session: SparkSession) -> _Java:
+    """Return the function that makes rows of a session and a plan. To look it up takes several calls."""
+    jvm: _Java = session.sparkContext._jvm
+    return jvm.org.apache.spark.sql.classic.Dataset.ofRows
+
+
+@lru_cache(maxsize=4)
+def _analysis_only(session: SparkSession) -> _Java:
+    """Return the mode in which Spark analyses commands and does not run them."""
+    jvm: _Java = session.sparkContext._jvm
+    return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
 
 
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
@@ -66,11 +97,10 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
     plan = analysed(frame)
     renamed = dict(_renamed(plan))
     found = {}
-    for column in items_of(plan.output()):
-        number = column.exprId().id()
+    for name, number in columns_of(plan.output()):
         while number in renamed:
             number = renamed[number]
-        found[column.name().lower()] = number
+        found[name.lower()] = number
     return found
 
 
@@ -79,7 +109,7 @@ def _renamed(plan: _Java) -> Iterator[tuple[int, int]]:
     if kind_of(plan) == "Project":
         for expression in items_of(plan.projectList()):
             if kind_of(expression) == "Alias" and kind_of(expression.child()) == "AttributeReference":
-                yield expression.exprId().id(), expression.child().exprId().id()
+                yield id_of(expression), id_of(expression.child())
     for child in items_of(plan.children()):
         yield from _renamed(child)
 
@@ -104,8 +134,6 @@ class _Reader:
         self._gateway = context._gateway
         self._views = {name.lower(): INPUT for name in inputs} | {name.lower(): DIMENSION for name in dimensions}
         self._until = until
-        jvm: _Java = context._jvm
-        self.jvm = jvm.org.apache.spark.sql
         self._marks = tree_patterns(session, _MARKS)
         self._families: dict[tuple[str, str], bool] = {}  # {(kind, class): whether the kind extends the class}
 
@@ -168,8 +196,34 @@ def tree_patterns(session: SparkSession, names: tuple[str, ...]) -> _Java:
 
 
 def kind_of(found: _Java) -> str:
-    """Return the simple name of the class of a plan or an expression."""
-    return str(found.getClass().getSimpleName())
+    """Return the simple name of the class of a plan or an expression, by one call."""
+    return str(_class_name(found._gateway_client)(found))
+
+
+@lru_cache(maxsize=4)
+def _class_name(client: Any) -> _Java:
+    """Return the function of a library of Spark's that names the class of an object."""
+    return JavaClass("org.apache.commons.lang3.ClassUtils", client).getSimpleName
+
+
+def columns_of(columns: _Java) -> list[tuple[str, int]]:
+    """Return (name, id) of the columns in a sequence, such as the output of a plan, by one call."""
+    texts = str(columns.mkString(_BETWEEN))
+    found = [_COLUMN.fullmatch(text) for text in texts.split(_BETWEEN)] if texts else []
+    assert all(found), texts
+    return [(one[1], int(one[2])) for one in found if one is not None]
+
+
+def ids_of(columns: _Java) -> list[int]:
+    """Return the ids of the columns in a sequence, by one call."""
+    return [number for _, number in columns_of(columns)]
+
+
+def id_of(column: _Java) -> int:
+    """Return the id of a column, or of an expression with a name, by one call."""
+    found = _COLUMN.fullmatch(str(column.toString()))
+    assert found is not None, column
+    return int(found[2])
 
 
 def items_of(sequence: _Java) -> Iterator[_Java]:

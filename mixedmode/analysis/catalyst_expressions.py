@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of
-from mixedmode.analysis.catalyst import items_of, kind_of, tree_patterns
+from mixedmode.analysis.catalyst import id_of, items_of, kind_of, tree_patterns
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
 from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal, type_named
 
@@ -22,6 +22,7 @@ __all__ = ["CatalystExpressions", "OnlySparkError"]
 _Java = Any  # an object of the JVM
 
 _REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
+_IS_REPLACEABLE: dict[str, bool] = {}  # {kind: whether Spark replaces it}; the same in each session
 _SHOWN = 60  # characters of SQL in a reason
 _NAME_AND_TEXT = 2  # the parameters of an error that raise_error raises
 
@@ -49,7 +50,6 @@ class CatalystExpressions:
         #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
         self._not_folded = tree_patterns(session, ("CURRENT_LIKE", "RUNTIME_REPLACEABLE"))
         self._shared: dict[int, int] = {}  # {id of a common expression: its node}
-        self._replaceable: dict[str, bool] = {}  # {kind: whether Spark replaces it}
 
     def later(self, read: Callable[[_Java], int], found: _Java) -> Callable[[], int]:
         """Return a function that reads a column at its first call, among the columns that are known now."""
@@ -75,8 +75,9 @@ class CatalystExpressions:
     def node_of(self, found: _Java) -> int:
         """Return the number of the node of an expression. Raise OnlySparkError if only Spark computes it."""
         kind = kind_of(found)
-        if kind == "AttributeReference" and found.exprId().id() in self.columns:
-            return self.columns[found.exprId().id()]()
+        column = self.columns.get(id_of(found)) if kind == "AttributeReference" else None
+        if column is not None:
+            return column()
         if kind == "Alias":
             return self.node_of(found.child())
         if found.foldable() and not found.containsAnyPattern(self._not_folded):
@@ -169,9 +170,9 @@ class CatalystExpressions:
         return Literal(value, data_type)
 
     def _is_replaceable(self, kind: str, found: _Java) -> bool:
-        if kind not in self._replaceable:
-            self._replaceable[kind] = bool(is_instance_of(self._gateway, found, _REPLACEABLE))
-        return self._replaceable[kind]
+        if kind not in _IS_REPLACEABLE:
+            _IS_REPLACEABLE[kind] = bool(is_instance_of(self._gateway, found, _REPLACEABLE))
+        return _IS_REPLACEABLE[kind]
 
 
 def _only_spark(found: _Java) -> OnlySparkError:

@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame
 
 from mixedmode.analysis.call_conditions import in_order
 from mixedmode.analysis.called_functions import NotCalledError
-from mixedmode.analysis.catalyst import analysed, items_of, kind_of
+from mixedmode.analysis.catalyst import analysed, columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_expressions import CatalystExpressions, OnlySparkError
 from mixedmode.analysis.dimension_joins import DimensionJoin, conjuncts, dimension_join, dimension_name, is_in_dimension
 from mixedmode.connectors.files.parquet_settings import unusual_in
@@ -170,8 +170,7 @@ class _Reader:
     def query(self) -> Query:
         """Return the whole query."""
         self._read(self._plan)
-        output = items_of(self._plan.output())
-        return self._query([(str(column.name()), self._found.columns[column.exprId().id()]) for column in output])
+        return self._query([(name, self._found.columns[number]) for name, number in columns_of(self._plan.output())])
 
     def _query(self, columns: Sequence[tuple[str, Callable[[], int]]]) -> Query:
         numbers = [(name, read()) for name, read in columns]
@@ -193,10 +192,7 @@ class _Reader:
         if end is not None and end > 0:
             raise _OtherFrameError
         if end == 0:
-            columns = list(items_of(plan.output()))
-            names = self._names or [str(column.name()) for column in columns]
-            for name, column in zip(names, columns, strict=True):
-                self._found.columns[column.exprId().id()] = self._found.later(partial(self._column, name), column)
+            self._read_end(plan.output())
         elif kind in ("SubqueryAlias", "View"):
             self._read(plan.child())
         elif kind == "Union":
@@ -210,13 +206,19 @@ class _Reader:
             self._read(plan.child())
             for one in items_of(plan.projectList()):
                 if kind_of(one) == "Alias":
-                    self._found.columns[one.exprId().id()] = self._found.later(self._found.node_of, one.child())
+                    self._found.columns[id_of(one)] = self._found.later(self._found.node_of, one.child())
         elif kind in ("Filter", "Join"):
             is_filter = kind == "Filter"
             self._read_filtered(*((plan.child(), list(conjuncts(plan.condition()))) if is_filter else (plan, [])))
         else:
             msg = f"it has {kind}"
             raise OnlySparkError(msg)
+
+    def _read_end(self, columns: _Java) -> None:
+        """Make the columns of the frame known; each is read if it is used."""
+        for place, (name, number) in enumerate(columns_of(columns)):
+            read = partial(self._column, self._names[place] if self._names else name, columns)
+            self._found.columns[number] = self._found.later(read, place)
 
     def _read_branch(self, union: _Java) -> None:
         branches = list(items_of(union.children()))
@@ -225,15 +227,14 @@ class _Reader:
         branch = branches[self._path.pop(0)]
         self._is_branch = True
         self._read(branch)
-        of_branch = [self._found.columns[column.exprId().id()] for column in items_of(branch.output())]
+        of_branch = [self._found.columns[number] for number in ids_of(branch.output())]
         # columns of a union may have the ids of those below, such as those that another branch renames
-        of_union = (column.exprId().id() for column in items_of(union.output()))
-        self._found.columns = dict(zip(of_union, of_branch, strict=True))
+        self._found.columns = dict(zip(ids_of(union.output()), of_branch, strict=True))
 
     def _read_defined(self, reference: _Java, plan: _Java) -> None:
         self._read(plan)
-        for column, before in zip(items_of(reference.output()), items_of(plan.output()), strict=True):
-            self._found.columns[column.exprId().id()] = self._found.columns[before.exprId().id()]
+        for number, before in zip(ids_of(reference.output()), ids_of(plan.output()), strict=True):
+            self._found.columns[number] = self._found.columns[before]
 
     def _read_filtered(self, plan: _Java, conditions: Sequence[_Java]) -> None:
         """Read a plan, of whose rows only those pass for which all conditions are true."""
@@ -291,16 +292,17 @@ class _Reader:
 
     def _take_columns(self, table: "_TableRead", number: int, match: int, join: DimensionJoin) -> None:
         """Make the columns of a dimension known; each is read if it is used."""
-        for column in items_of(join.table.output()):
-            take = partial(self._taken, table, number, match)
-            self._found.columns[column.exprId().id()] = self._found.later(take, column)
+        columns = join.table.output()
+        for place, column in enumerate(ids_of(columns)):
+            take = partial(self._taken, table, column, number, match, columns)
+            self._found.columns[column] = self._found.later(take, place)
 
-    def _taken(self, table: "_TableRead", number: int, match: int, column: _Java) -> int:
-        name = table.name_of(int(column.exprId().id()))
-        return self._found.nodes.add(Taken(number, name, (match,), self._found.type_of(column)))
+    def _taken(self, table: "_TableRead", column: int, number: int, match: int, columns: _Java, place: int) -> int:
+        data_type = self._found.type_of(columns.apply(place))
+        return self._found.nodes.add(Taken(number, table.name_of(column), (match,), data_type))
 
-    def _column(self, name: str, column: _Java) -> int:
-        return self._found.nodes.add(Column(name, self._found.type_of(column)))
+    def _column(self, name: str, columns: _Java, place: int) -> int:
+        return self._found.nodes.add(Column(name, self._found.type_of(columns.apply(place))))
 
 
 @dataclass

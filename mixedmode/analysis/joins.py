@@ -67,8 +67,9 @@ def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -
     frames = {JOINED: rows.frame}
     try:
         with views(session, frames):
-            plan = check_query(read_query(session, sql, inputs=frames), where=where)
-            result = session.sql(sql)
+            query = read_query(session, sql, inputs=frames)
+            plan = check_query(query.node, where=where)
+            result = query.frame(session)
     except PySparkException as error:
         raise refused(where, error) from error
     check_stateless(plan, where=where)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from mixedmode.analysis.catalyst import analysed, items_of, kind_of
+from mixedmode.analysis.catalyst import analysed, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.direct_reads import StageInputs
 from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, SourceRows
@@ -112,7 +112,7 @@ def _origins(node: Any, source: Any) -> list[int | None] | None:
     below = _origins(child, source)
     if below is None or kind != "Project":
         return below
-    ids = {column.exprId().id(): origin for column, origin in zip(items_of(child.output()), below, strict=True)}
+    ids = dict(zip(ids_of(child.output()), below, strict=True))
     return [_origin(expression, ids) for expression in items_of(node.projectList())]
 
 
@@ -121,4 +121,4 @@ def _origin(expression: Any, ids: Mapping[int, int | None]) -> int | None:
     kind = kind_of(expression)
     if kind == "Alias":
         return _origin(expression.child(), ids)
-    return ids.get(expression.exprId().id()) if kind == "AttributeReference" else None
+    return ids.get(id_of(expression)) if kind == "AttributeReference" else None

@@ -50,10 +50,10 @@ def analysed_sql(
     """
     frames = {name: relation.frame for name, relation in readable.relations.items()}
     try:
-        with views(session, {**readable.tables, **frames}):
+        with views(session, _named_in(step.sql, {**readable.tables, **frames})):
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
-            plan = check_query(query, where=where)
-            result = session.sql(step.sql)
+            plan = check_query(query.node, where=where)
+            result = query.frame(session)
     except PySparkException as error:
         raise refused(where, error, readable=(*frames, *readable.tables)) from error
     named, joined = inputs_of(plan), dimensions_of(plan)
@@ -67,3 +67,12 @@ def analysed_sql(
     text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes, tables)
     root = next(iter(used.values())).root if len(read.relations) == 1 else None
     return Relation(makes, result, (*read.sql, text), read.sources, read.stages, root), used
+
+
+def _named_in(sql: str, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """Return the frames that a text may name; to register a view takes Spark a few milliseconds.
+
+    In quotes, a name with a backtick has two of them.
+    """
+    text = sql.lower()
+    return {name: frame for name, frame in frames.items() if name.lower() in text or "`" in name}

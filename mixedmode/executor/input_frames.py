@@ -82,7 +82,7 @@ def planned_files(files: Mapping[str, DataFrame], readings: Sequence[str]) -> Da
 
     files: {source: its stream without rows}. readings: the source of each reading.
     """
-    alike = {name: frame.select(F.lit(0).alias("nothing")) for name, frame in files.items()}
+    alike = {name: frame.selectExpr("0 AS nothing") for name, frame in files.items()}
     return reduce(DataFrame.union, [alike[name] for name in readings])
 
 

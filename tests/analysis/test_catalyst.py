@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import column_ids, read_frame, read_query
+from mixedmode.analysis.catalyst import analysed, column_ids, columns_of, id_of, read_frame, read_query
 from mixedmode.analysis.plan import Node, nodes_of, subqueries_of
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
 from mixedmode.errors import InvalidJobError
@@ -44,7 +44,7 @@ def table(spark: SparkSession, folder: Path) -> Iterator[str]:
 
 
 def read(spark: SparkSession, sql: str) -> Node | None:
-    return read_query(spark, sql, inputs=["t", "other"])
+    return read_query(spark, sql, inputs=["t", "other"]).node
 
 
 def summary(plan: Node) -> str:
@@ -288,3 +288,21 @@ def test_the_words_of_a_literal_do_not_matter(
     spark: SparkSession, stream: DataFrame, text: str, words: list[str]
 ) -> None:
     assert problem(spark, text.format(f"'{' '.join(words)}'")) == problem(spark, text.format("'x'"))
+
+
+def test_columns_have_their_names_and_ids_whatever_they_are_called(spark: SparkSession) -> None:
+    names = ["a", "A L", "v#1", "v#1L", "x,y", "é\n#", "#", "", "a`b", "AS c#2L"]
+    typed = [
+        f"CAST({n} AS {'bigint' if n % 2 else 'int'}) AS `{name.replace('`', '``')}`" for n, name in enumerate(names)
+    ]
+    plan = analysed(spark.range(1).selectExpr(*typed))
+    columns, found = plan.output(), columns_of(plan.output())
+    assert [name for name, _ in found] == names
+    each = [columns.apply(number) for number in range(len(names))]
+    assert [number for _, number in found] == [column.exprId().id() for column in each] == list(map(id_of, each))
+    assert columns_of(analysed(spark.createDataFrame([()], "struct<>")).output()) == []
+
+
+def test_a_column_with_a_watermark_has_its_name_and_id(spark: SparkSession) -> None:
+    rows = spark.readStream.format("rate").load().withWatermark("timestamp", "8 seconds")
+    assert [name for name, _ in columns_of(analysed(rows).output())] == ["timestamp", "value"]
