@@ -97,7 +97,8 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
     plan = analysed(frame)
     renamed = dict(_renamed(plan))
     found = {}
-    for name, number in columns_of(plan.output()):
+    for name, own in columns_of(plan.output()):
+        number = own
         while number in renamed:
             number = renamed[number]
         found[name.lower()] = number
