@@ -47,12 +47,19 @@ class EpochTime:
 
     @property
     def passed_us(self) -> tuple[int, int]:
-        """Return (after, up to] of the times that the watermark passes in this epoch: the times below it."""
-        return shifted_us(self.late_us, -1), shifted_us(self.firing_us, -1)
+        """Return (after, up to] of the times that the watermark passes in this epoch: the times below it.
+
+        Below MIN_TIME_US is no time, so up to MIN_TIME_US - 1 is none; a watermark of MAX_TIME_US passes all.
+        """
+        return _last_below(self.late_us), _last_below(self.firing_us)
 
     def has_passed(self, times_us: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         """Return (n,) True for times that the watermark has passed at the end of the epoch: no such row can come."""
         return times_us < self.firing_us if not self.fires_everything else np.ones(len(times_us), np.bool_)
+
+
+def _last_below(watermark_us: int) -> int:
+    return watermark_us if watermark_us == MAX_TIME_US else watermark_us - 1
 
 
 def shifted_us(time_us: int, by_us: int) -> int:

@@ -141,7 +141,7 @@ def _expiring_us(time: EpochTime) -> tuple[int, int]:
     if time.fires_everything:
         return MIN_TIME_US, MIN_TIME_US
     after_us, up_to_us = time.passed_us
-    return MIN_TIME_US if time.was_backlog else after_us, up_to_us
+    return MIN_TIME_US - 1 if time.was_backlog else after_us, up_to_us
 
 
 class _Run:

@@ -92,12 +92,12 @@ def joined(*parts: pa.Array) -> pa.Array:
 def time_range(key_group: int, state_id: int, after_us: int, up_to_us: int) -> tuple[bytes, bytes]:
     """Return (start, end) of the stored keys whose leading time is in (after, up to]: start <= key < end.
 
-    Requires after_us < up_to_us. MIN_TIME_US and MAX_TIME_US mean no bound. For (4, 9] the range starts at the encoding
-    of 5 and ends before the encoding of 10.
+    Requires after_us < up_to_us. After MIN_TIME_US or less, and up to MAX_TIME_US, means no bound. For (4, 9] the range
+    starts at the encoding of 5 and ends before the encoding of 10.
     """
     assert after_us < up_to_us, (after_us, up_to_us)
     first, last = range_of_group(key_group, state_id)
-    start = first if after_us == MIN_TIME_US else first + _encoded(after_us + 1)
+    start = first if after_us <= MIN_TIME_US else first + _encoded(after_us + 1)
     end = last if up_to_us == MAX_TIME_US else first + _encoded(up_to_us + 1)
     return start, end
 

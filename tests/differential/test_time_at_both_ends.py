@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mixedmode.config.execution import RuntimeMode
@@ -201,6 +201,7 @@ def some_records(rng: random.Random) -> list[Record]:
 
 @pytest.mark.parametrize("name", STEPS)
 @given(seed=st.integers(0, 2**40))
+@example(seed=3891)  # a row at the least time waits, and the watermark passes only this time
 @local_cases(0.02)
 def test_every_mode_has_the_answer_of_batch(name: str, seed: int) -> None:
     build, rng = STEPS[name], random.Random(seed)
