@@ -1,6 +1,6 @@
 """The parts of an epoch that are the same wherever a keyed operator runs: in Spark tasks, or in one process.
 
-map side     `fold` turns records into keyed rows; `pieces_by_subtask` divides them among the subtasks
+map side     `fold` turns records into keyed rows; `divided_by_subtask` divides them among the subtasks
 subtask      `sorter_for` makes the sorter for these pieces; `outputs_of` adds the rows that are due, sorts, processes
 """
 
@@ -18,6 +18,7 @@ from mixedmode.profile import Profile
 from mixedmode.sort import ExternalSorter, take_rows
 
 _BLOCK_ROWS = 2**17  # rows whose columns mostly fit in a CPU's cache
+_PIECE_ROWS = 2**14  # of a subtask in a block, on average at least: with fewer rows, calls take longer than their work
 
 
 def checked_event_times(times: pa.Array, *, column: str) -> npt.NDArray[np.int64]:
@@ -33,36 +34,26 @@ def checked_event_times(times: pa.Array, *, column: str) -> npt.NDArray[np.int64
     return found
 
 
-def pieces_by_subtask(table: pa.Table, *, parallelism: int, max_parallelism: int) -> Iterator[pa.Table]:
-    """Yield one table per subtask, `parallelism` tables in all; some may be empty.
+def divided_by_subtask(
+    table: pa.Table, groups: npt.NDArray[np.uint16], *, parallelism: int, max_parallelism: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield (subtask, some of its rows) of rows (n,) with these key groups (n,); a subtask may come several times.
 
     The rows of a key keep their order. They are not sorted by key: the subtask sorts the rows of all map tasks, and
     sorting them twice is no faster. But each block of rows is in the order of key groups. So where the subtask takes
     rows in sorted order, those of a key group are near each other, and are read in a cache.
     """
-    groups = table.column(KEY_GROUP_COLUMN).to_numpy()
-    rows_of: list[list[npt.NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in range(parallelism)]
-    for start in range(0, len(groups), _BLOCK_ROWS):
-        block = groups[start : start + _BLOCK_ROWS]
-        order, spans = by_subtask(block, parallelism=parallelism, max_parallelism=max_parallelism)
-        order += start
-        for rows, span in zip(rows_of, spans, strict=True):
-            rows.append(order[span])
-    for rows in rows_of:
-        yield take_rows(table, np.concatenate(rows))
-
-
-def by_subtask(
-    groups: npt.NDArray[np.uint16], *, parallelism: int, max_parallelism: int
-) -> tuple[npt.NDArray[np.int64], list[slice]]:
-    """Return the numbers of rows (n,) in the order of their key groups (n,), and the places of each subtask in it.
-
-    Rows of a group keep their order. The rows of a subtask are neighbours.
-    """
-    order = np.argsort(groups, kind="stable")  # a radix sort, for numbers of 16 bits
-    before = [0, *np.cumsum(np.bincount(groups, minlength=max_parallelism)).tolist()]  # rows before a group
-    owned = (group_range(n, parallelism=parallelism, max_parallelism=max_parallelism) for n in range(parallelism))
-    return order, [slice(before[own.start], before[own.end]) for own in owned]
+    owned = [group_range(n, parallelism=parallelism, max_parallelism=max_parallelism) for n in range(parallelism)]
+    block_rows = max(_BLOCK_ROWS, parallelism * _PIECE_ROWS)
+    for start in range(0, len(groups), block_rows):
+        block = groups[start : start + block_rows]
+        order = np.argsort(block, kind="stable")  # a radix sort, for numbers of 16 bits
+        ordered = take_rows(table.slice(start, block_rows), order)
+        before = [0, *np.cumsum(np.bincount(block, minlength=max_parallelism)).tolist()]  # rows before a group
+        for subtask, own in enumerate(owned):
+            rows = before[own.end] - before[own.start]
+            if rows:
+                yield subtask, ordered.slice(before[own.start], rows)
 
 
 def sorter_for(operator: KeyedOperator, *, budget_bytes: int, spill_dir: Path) -> ExternalSorter:

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.keys import distinct_part
-from mixedmode.operators.interface import Batch, Folded
+from mixedmode.operators.interface import KEY_GROUP_COLUMN, Batch, Folded
 from mixedmode.operators.join import JoinBase
-from mixedmode.operators.running import pieces_by_subtask
+from mixedmode.operators.running import divided_by_subtask
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.profile import Profile
 from mixedmode.sort import joined, slices
@@ -194,8 +194,8 @@ class MapSide:
 
     def _ship(self, table: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield one batch per block."""
-        pieces = pieces_by_subtask(table, parallelism=self.parallelism, max_parallelism=self.max_parallelism)
-        for subtask, rows in enumerate(pieces):
+        numbers = {"parallelism": self.parallelism, "max_parallelism": self.max_parallelism}
+        for subtask, rows in divided_by_subtask(table, table.column(KEY_GROUP_COLUMN).to_numpy(), **numbers):
             for piece in blocks_of(rows):
                 yield block_batch(subtask, BlockKind.ROWS, piece)
 

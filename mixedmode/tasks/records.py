@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema, distinct_max, encode_keys, key_groups
-from mixedmode.operators.running import by_subtask
+from mixedmode.operators.running import divided_by_subtask
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.sort import take_rows
 from mixedmode.tasks.batches import batch_of, columns_read, keys_of
 from mixedmode.tasks.memory import SLICE_ROW_BYTES_MIN
 from mixedmode.tasks.timing import Timing
@@ -53,11 +52,7 @@ def divided(
     for start in range(0, rows.num_rows, _BLOCK_ROWS):
         block = rows.slice(start, _BLOCK_ROWS)
         groups = key_groups(encode_keys(keys_of(block, stage), schema), max_parallelism=max_parallelism)
-        order, spans = by_subtask(groups, parallelism=parallelism, max_parallelism=max_parallelism)
-        ordered = take_rows(block, order)
-        for subtask, span in enumerate(spans):
-            if span.start < span.stop:
-                yield subtask, ordered.slice(span.start, span.stop - span.start)
+        yield from divided_by_subtask(block, groups, parallelism=parallelism, max_parallelism=max_parallelism)
 
 
 @dataclass(slots=True)

@@ -20,8 +20,8 @@ from typing_extensions import override
 
 from mixedmode.errors import InternalError
 from mixedmode.keys import KeyGroupRange, group_range
-from mixedmode.operators.interface import KeyedOperator, SideRows, SubtaskContext
-from mixedmode.operators.running import outputs_of, pieces_by_subtask, sorter_for
+from mixedmode.operators.interface import KEY_GROUP_COLUMN, KeyedOperator, SideRows, SubtaskContext
+from mixedmode.operators.running import divided_by_subtask, outputs_of, sorter_for
 from mixedmode.profile import Profile
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows, SingleKeyBackend, StateRange
 from mixedmode.tasks.memory import share_memory
@@ -97,12 +97,10 @@ def _map_side(
         folded = operator.fold(batch, late_us=time.late_us, max_parallelism=settings.max_parallelism)
         if len(folded.late_rows):
             output.late.append(part.take(pa.array(folded.late_rows)))
-        cut = pieces_by_subtask(
-            folded.table, parallelism=settings.parallelism, max_parallelism=settings.max_parallelism
-        )
-        for subtask, piece in enumerate(cut):
-            if piece.num_rows:
-                pieces[subtask].append(piece)
+        groups = folded.table.column(KEY_GROUP_COLUMN).to_numpy()
+        numbers = {"parallelism": settings.parallelism, "max_parallelism": settings.max_parallelism}
+        for subtask, piece in divided_by_subtask(folded.table, groups, **numbers):
+            pieces[subtask].append(piece)
     return pieces
 
 
