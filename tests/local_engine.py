@@ -302,3 +302,8 @@ class LocalWriter:
             self._handler(LocalFrame(self._session, names), epoch)
         except StopRequested as error:
             raise PySparkException(str(error)) from error  # as Spark wraps what foreachBatch raises
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            msg = "Py4J answers Spark only after an Exception, so Spark would wait for ever"
+            raise AssertionError(msg) from error

@@ -1,14 +1,30 @@
 """The consoles of the command line. They are apart from the display, which needs Arrow and most of the engine."""
 
-from rich.console import Console
+import logging
 
+from rich.console import Console
+from typing_extensions import override
+
+_logger = logging.getLogger(__name__)
 _PAGE_COLUMNS = 200  # width of lines where the output is not a terminal
 
 
-def output_console() -> Console:
+class RunConsole(Console):
+    """The console of a run, which goes on without a display if nobody reads it any more."""
+
+    @override
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        _logger.warning(
+            "the program that reads standard output has ended, so the run has no display from here on; the job goes "
+            "on. To end it, press Ctrl-C or send SIGTERM"
+        )
+
+
+def output_console(kind: type[Console] = Console) -> Console:
     """Return the console of standard output."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_PAGE_COLUMNS)
+    console = kind()
+    return console if console.is_terminal else kind(width=_PAGE_COLUMNS)
 
 
 def human_bytes(count: int) -> str:

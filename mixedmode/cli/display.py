@@ -17,7 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from mixedmode.cli.consoles import human_bytes, output_console
+from mixedmode.cli.consoles import RunConsole, human_bytes, output_console
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
@@ -280,7 +280,7 @@ def screen(spec: JobSpec, title: str = "") -> Iterator[Display]:
 
     title: stands in the first line; by default, the mode.
     """
-    console, clock = output_console(), SystemClock()
+    console, clock = output_console(RunConsole), SystemClock()
     title = title or f"{resolve_mode(spec).mode} mode"
     console.print(f"[bold]{escape(spec.name)}[/]  {title}", highlight=False)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
@@ -312,9 +312,8 @@ def lag_text(seconds: float) -> str:
 
 
 def _say_now(console: Console, text: str) -> None:
-    """Print a line and flush it, since it is read while the job runs."""
+    """Print a line as it is."""
     console.print(text, highlight=False, markup=False, soft_wrap=True)
-    console.file.flush()
 
 
 def _epoch_line(event: EpochCommitted) -> str:

@@ -1,5 +1,6 @@
 """The output of results and errors, common to all commands."""
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +37,16 @@ def errors_as_messages(form: LogFormat | None = None, level: LogLevel | None = N
             error_console().print(f"[bold red]error[/] {type(found).__name__}", highlight=False)
             error_console().print(str(found), markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(found.exit_code) from error
+        finally:
+            _drop_unread_output()
+
+
+def _drop_unread_output() -> None:
+    """Drop what standard output still holds if its reader has ended; Python would complain about it at the exit."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def screen_print(renderable: object) -> None:

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from types import FrameType
 
 __all__ = ["ABORTED", "stop_on_signals"]
@@ -30,14 +31,19 @@ def stop_on_signals(
         if not stop.is_set():
             first, first_at = number, time.monotonic()
             stop.set()
-            sys.stderr.write(f"\n{text}\n")
+            _tell(text)
             return
         if number == first and time.monotonic() - first_at < _SAME_REQUEST_SECONDS:
             return
-        sys.stderr.write("\nstopped at once; the epoch under way is run again at the next start\n")
-        sys.stderr.flush()
+        _tell("stopped at once; the epoch under way is run again at the next start")
         os._exit(ABORTED)
 
     signal.signal(signal.SIGINT, on_signal)
     signal.signal(signal.SIGTERM, on_signal)
     return stop
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # the signal counts, also if nobody reads standard error any more
+        sys.stderr.write(f"\n{text}\n")
+        sys.stderr.flush()

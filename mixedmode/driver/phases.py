@@ -203,9 +203,12 @@ class Phases:
                 with self._pauses.epoch(lambda: self._ends(is_live=is_live)):
                     self._check_goes_on(is_live=is_live)
                     run(batch, Epoch(batch_id))
-            except BaseException as error:
+            except Exception as error:
                 failure.append(error)  # Spark would turn the error into text
                 raise
+            except BaseException as error:
+                failure.append(error)
+                raise StopRequested from error  # Py4J answers Spark only after an Exception, and Spark would wait
 
         query = (
             frame.writeStream.foreachBatch(epoch)

@@ -1,9 +1,13 @@
 """The screen shows rescaling, and the return to an older checkpoint."""
 
+import os
+
+import pytest
 from rich.console import Console
 from rich.progress import Progress
 
 from mixedmode.checkpoint.types import CheckedCheckpoint, Damage, Epoch
+from mixedmode.cli.consoles import RunConsole
 from mixedmode.cli.display import Display
 from mixedmode.driver.events import PublishedLate, Rescaled, RescaleIgnored, SparkLogRepaired, StepRescaled, WentBack
 
@@ -78,3 +82,20 @@ def test_what_an_earlier_start_had_committed_and_not_published_is_told() -> None
         "published  epoch 7: an earlier start committed it, and ended before it was all published",
         "nothing new: no epoch was committed in this run, and epoch 7 was published",
     ]
+
+
+def test_a_run_whose_display_nobody_reads_any_more_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    file = os.fdopen(writer, "w")
+    console = RunConsole(file=file, width=80)
+    display = Display(console, Progress(console=console, disable=True))
+    for _ in range(2):
+        display(RescaleIgnored("it is old"))
+    with pytest.raises(BrokenPipeError):
+        file.close()
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "the program that reads standard output has ended, so the run has no display from here on; the job goes on. "
+        "To end it, press Ctrl-C or send SIGTERM"
+    )

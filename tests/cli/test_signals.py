@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 
@@ -47,3 +48,17 @@ def test_a_second_signal_ends_the_process_unless_it_comes_with_the_first(
     signal.raise_signal(second)
     assert exits == codes
     assert capsys.readouterr().err.startswith("\nstopping\n")
+
+
+def test_signals_count_although_nobody_reads_standard_error(exits: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    file = os.fdopen(writer, "w")
+    monkeypatch.setattr(sys, "stderr", file)
+    stop = stop_on_signals()
+    signal.raise_signal(signal.SIGTERM)
+    assert stop.is_set()
+    signal.raise_signal(signal.SIGINT)
+    assert exits == [ABORTED]
+    with pytest.raises(BrokenPipeError):
+        file.close()

@@ -2,11 +2,16 @@
 
 import logging
 import threading
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from mixedmode.driver.events import Event, Notice, Observer, PhaseBegan
+from mixedmode.driver.events import EpochCommitted, Event, Notice, Observer, PhaseBegan
 from mixedmode.driver.observers import Observers
+from mixedmode.job import Job, Sink, Source
+from tests.harness import Recording, output_rows, write_parquet
+from tests.local_engine import run_locally
 
 EVENTS: tuple[Event, ...] = (PhaseBegan("starting"), Notice("no files"), PhaseBegan("ended"))
 
@@ -61,6 +66,35 @@ def test_what_is_no_exception_ends_the_run() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         Observers([stop])(EVENTS[0])
+
+
+@pytest.mark.parametrize("epoch", [0, 1])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_what_is_no_exception_ends_a_job_in_any_epoch_and_the_next_start_goes_on(
+    error: type[BaseException], epoch: int, tmp_path: Path
+) -> None:
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    source = Source.parquet(inputs, schema="k string, v bigint")
+    job = Job("counts", sources={"t": source}, mode="mixed", parallelism=1, checkpoint_dir=tmp_path / "c")
+    job = job.key_by("k").aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out"))
+
+    def arrive(name: str) -> None:
+        write_parquet(inputs, name, pa.table({"k": ["a"], "v": [1]}))
+
+    def end(event: EpochCommitted) -> None:
+        if event.epoch == epoch:
+            raise error
+
+    for number in range(epoch):
+        arrive(f"{number}.parquet")
+        run_locally(job, inputs)
+    arrive("more.parquet")
+    with pytest.raises(error):
+        run_locally(job, inputs, observer=Recording(on_commit=end))
+    arrive("last.parquet")
+    run_locally(job, inputs)
+    assert output_rows(tmp_path / "out") == [{"k": "a", "n": epoch + 2}]
 
 
 def test_events_of_several_threads_come_one_at_a_time() -> None:

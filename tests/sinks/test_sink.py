@@ -1,5 +1,7 @@
 """Sinks as the driver sees them: what a start may find in the folder, and publication that may be repeated."""
 
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -7,9 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.cli.messages import errors_as_messages
 from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
 from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile
 from mixedmode.connectors.files.sink import FileSink
@@ -290,6 +294,39 @@ def test_rows_are_printed_as_names_and_values(capsys: pytest.CaptureFixture[str]
         "epoch 7: 2 rows\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
         "epoch 7, late: 99 rows, the first 2\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
     )
+
+
+def piped(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Make standard output a pipe, whose writer keeps small lines in a buffer. Return the end of the reader."""
+    reader, writer = os.pipe()
+    monkeypatch.setattr(sys, "stdout", os.fdopen(writer, "w"))
+    os.set_blocking(reader, False)
+    return reader
+
+
+def test_printed_rows_have_left_the_process_so_a_kill_does_not_lose_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = piped(monkeypatch)
+    print_rows(pa.table({"k": ["a"], "_epoch": [7]}), 1, "")
+    assert os.read(reader, 1000) == b"epoch 7: 1 rows\n  k=a\n"
+    os.close(reader)
+    sys.stdout.close()
+
+
+def test_rows_whose_reader_has_ended_are_not_published(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sink = ConsoleSink(str(tmp_path / "console"), print_rows, "late")
+    file = stage(sink, tmp_path, [1])
+    os.close(piped(monkeypatch))
+    with pytest.raises(typer.Exit), errors_as_messages():
+        sink.publish(Epoch(0), [file])
+    assert capsys.readouterr().err == (
+        "error RetryableError\nthe program that reads standard output has ended, so the rows of an epoch cannot be "
+        "printed. Start the job again with a reader: it prints them then. Or give the output another sink. epoch=0, "
+        "output='late'\n"
+    )
+    assert sink.store.size(file.staged_path) is not None, "the next start prints them"
+    sys.stdout.close()  # nothing is left in it that Python could complain about
 
 
 @pytest.mark.parametrize(

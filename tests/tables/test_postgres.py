@@ -93,7 +93,7 @@ def test_a_server_that_crashes_in_the_middle_and_comes_back(
     with pytest.raises(RetryableError) as caught:
         gone.newest_published()
     text = str(caught.value)
-    assert text.startswith("the database cannot be reached, or ended the connection, and repeating it did not help. ")
+    assert text.startswith("the database cannot be reached, ended the connection, or is locked by another program, ")
     assert f'attempts=5, cause=connection failed: connection to server at "127.0.0.1", port {server.port}' in text
     assert server.password not in text
     assert waits == [1.0, 3.0, 5.0, 7.0]

@@ -335,10 +335,11 @@ class TableSink(StagedSink):
             except LostConnectionError as error:
                 if seconds is None:
                     msg = (
-                        "the database cannot be reached, or ended the connection, and repeating it did not help. What "
-                        "was committed is in the table once, or is written when the job is started again. See that the "
-                        f"database is there and takes connections, then start the job again. attempts="
-                        f"{len(RETRY_SECONDS) + 1}, cause={hidden(str(error))}, table={self._database.place}"
+                        "the database cannot be reached, ended the connection, or is locked by another program, and "
+                        "repeating it did not help. What was committed is in the table once, or is written when the "
+                        "job is started again. See that the database is there and takes connections and writes, then "
+                        f"start the job again. attempts={len(RETRY_SECONDS) + 1}, cause={hidden(str(error))}, "
+                        f"table={self._database.place}"
                     )
                     raise RetryableError(msg) from error
                 self._sleep(seconds)
