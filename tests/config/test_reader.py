@@ -99,6 +99,14 @@ def test_a_key_without_a_value_counts_as_not_given() -> None:
     }
 
 
+def test_an_alias_is_a_whole_value_and_a_merge_key_is_refused() -> None:
+    document = read("sources:\n  a: &a {path: x}\n  b: *a\n  c:\n    <<: *a\n    path: y\n")
+    assert document.values["sources"] == {"a": {"path": "x"}, "b": {"path": "x"}, "c": {"path": "y"}}
+    (problem,) = document.problems
+    assert str(problem).startswith("job.yaml:5: YAML's merge key has no meaning in a job file.")
+    assert read('sources: {a: {args: {"<<": 1}}}').problems == []
+
+
 def test_spark_settings_keep_their_whole_keys_and_their_text() -> None:
     document = read(
         "spark:\n"
@@ -207,11 +215,9 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ),
         (
             "a:\n\tb: c",
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "found character '\\t' that cannot start any token, while scanning for the next token"
-            ),
+            "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces.",
         ),
+        ("a: b\nc:\td", "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces."),
         (
             "a: *b",
             (
