@@ -41,7 +41,8 @@ _TAG = "tag:yaml.org,2002:"
 #: more than any job needs; deeper nesting would exhaust Python's stack, and aliases of aliases its memory
 _DEPTH_MAX, _VALUES_MAX = 60, 100_000
 _TYPED_TAGS = {_TAG + name for name in ("null", "bool", "int", "float")}
-_TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}  # a job file has no date values
+#: tags that YAML gives by itself; a job file has no date values
+_TAGS = _TYPED_TAGS | {_TAG + name for name in ("str", "timestamp", "merge", "value", "map", "seq")}
 
 
 def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Document:
@@ -142,6 +143,7 @@ class _Tree:
             self._refuse(self._mark(node), f"{path_text(at)} contains itself. Remove the alias.")
             return
         self.open_nodes.add(id(node))
+        self._check_tag(node)
         seen: dict[str, Mark] = {}
         for key_node, value in node.value:
             mark = self._mark(key_node, value)
@@ -264,16 +266,20 @@ class _Tree:
             if is_flat and value is not None:
                 return str(value).lower() if isinstance(value, bool) else node.value
             return value
-        if node.tag not in _TEXT_TAGS:
+        self._check_tag(node)
+        return node.value
+
+    def _check_tag(self, node: yaml.Node) -> None:
+        if node.tag not in _TAGS:
             tag = node.tag.removeprefix(_TAG)
             self._refuse(self._mark(node), f"YAML tags have no meaning in a job file. Remove it. tag={tag}")
-        return node.value
 
     def _items(self, node: yaml.SequenceNode, path: Path) -> Iterator[Any]:
         if id(node) in self.open_nodes:
             self._refuse(self._mark(node), f"{path_text(path)} contains itself. Remove the alias.")
             return
         self.open_nodes.add(id(node))
+        self._check_tag(node)
         for index, item in enumerate(node.value):
             self.marks[path_text((*path, index))] = self._mark(item, item)
             yield self._value(item, (*path, index))

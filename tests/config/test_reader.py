@@ -185,6 +185,13 @@ def test_an_alias_stands_for_the_value_it_names() -> None:
             "a: !python/name:os b",
             ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=!python/name:os"],
         ),
+        ("a: !!set {b}", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=set"]),
+        ("a: [!!omap [b]]", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=omap"]),
+        (
+            "a: !!python/object/apply:os.system [b]",
+            ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=python/object/apply:os.system"],
+        ),
+        ("!a\nb: c", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=!a"]),
         ("a: !!binary b", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=binary"]),
         ("a: &a\n  b: *a", ["job.yaml:1: a.b contains itself. Remove the alias."]),
         ("a: &a\n  - *a", ["job.yaml:1: a[0] contains itself. Remove the alias."]),
