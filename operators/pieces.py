@@ -31,11 +31,11 @@ def pieces_of(
     >>> list(pieces_of(4, [(values, rows)], 6))
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
-    lengths = [(bytes_of_values(values), rows) for values, rows in taken if len(values)]
-    if count * sum(int(own.max()) for own, _ in lengths) <= bytes_max:
-        lengths = []
+    used = [pair for values, rows in taken if (pair := _used(values, rows)) is not None]
+    if count * sum(int(own.max()) for own, _ in used) <= bytes_max:
+        used = []
     sizes = np.zeros(count, np.int64)
-    for own, rows in lengths:
+    for own, rows in used:
         sizes += np.where(rows < 0, 0, own[rows])
     ends, start = np.cumsum(sizes), 0
     while start < count:
@@ -43,3 +43,15 @@ def pieces_of(
         end = max(start + 1, int(np.searchsorted(ends, before + bytes_max, side="right")))
         yield slice(start, end)
         start = end
+
+
+def _used(values: pa.Array | pa.ChunkedArray, rows: Int64s) -> tuple[Int64s, Int64s] | None:
+    """Return the bytes of the values from the first to the last that rows take, and which is that of each row.
+
+    None: no row takes a value. A block of pairs mostly takes few of the values of a side.
+    """
+    last = int(rows.max(initial=-1))
+    if last < 0:
+        return None
+    first = max(0, int(rows.min()))
+    return bytes_of_values(values.slice(first, last - first + 1)), np.where(rows < 0, -1, rows - first)

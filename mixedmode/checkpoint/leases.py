@@ -3,7 +3,7 @@
 A lease is create-once; its name holds the epoch and the time at which it ends, and its content the runs that are read.
 The reader and the job each write first and look afterwards, so that at least one of them sees the other:
 
-    reader   creates the lease, then looks for the manifest: if it is gone, the lease is given up
+    reader   creates the lease, then looks for the manifest: if it is gone, or another one, the lease is given up
     job      deletes the manifest, then looks for leases: if there is one of this epoch, the runs stay (retention.py)
 
 Runs that stay without a manifest are deleted by the first collection of garbage after the lease file is gone. The job
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide_leases import LEASE_MS_MAX, is_valid
 from mixedmode.checkpoint.document import DocumentKind
+from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Lease, Manifest
@@ -43,13 +44,17 @@ class Leases:
     def take(self, manifest: Manifest, *, now_ms: int, lasts_ms: int, token: str) -> Lease | None:
         """Create a lease of a checkpoint; return None if the job has dropped the checkpoint meanwhile.
 
+        A job that has begun anew in the folder, or has gone back, may have another checkpoint of the same epoch.
+        Raise CorruptStateError if the manifest of the epoch is damaged.
+
         token: differs from that of every other reader, [A-Za-z0-9_]+.
         """
         assert 0 < lasts_ms <= LEASE_MS_MAX, lasts_ms
         lease = Lease(manifest.epoch, now_ms + lasts_ms, token)
         runs = dict.fromkeys(run.path for operator in manifest.operators for run in operator.runs)
         self.store.put_new(paths.lease_path(lease), encode_as(_LEASE, _Content(tuple(runs))))
-        if self.store.exists(paths.manifest_path(manifest.epoch)):
+        found = CheckpointLog(self.store).get(manifest.epoch)
+        if found is not None and found.identity == manifest.identity:
             return lease
         self.give_up([lease])
         return None

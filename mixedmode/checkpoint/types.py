@@ -27,6 +27,7 @@ __all__ = [
     "Lease",
     "ListState",
     "Manifest",
+    "ManifestIdentity",
     "OperatorState",
     "Redistribution",
     "RunFile",
@@ -39,6 +40,8 @@ __all__ = [
 Epoch = NewType("Epoch", int)
 #: Counter of the job's starts; 1 is the first. The highest one that exists is the only one that may commit.
 Generation = NewType("Generation", int)
+#: epoch, start of the job, and time of the commit in ms: another manifest of the same epoch differs in one of them
+ManifestIdentity = tuple[Epoch, Generation, int]
 
 ExecutionStrategy = Literal["sorted", "streaming"]
 #: how the lists of a step's subtasks are redistributed when their number changes; None: the number must not change
@@ -239,6 +242,11 @@ class Manifest:
     topic_ids: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     rows_read: Mapping[str, int] = field(default_factory=dict)
     joins: Mapping[str, JoinFigures] = field(default_factory=dict)
+
+    @property
+    def identity(self) -> ManifestIdentity:
+        """Return what tells the manifest from others of its epoch: of a job that has gone back, or begun anew."""
+        return self.epoch, self.generation, self.created_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from mixedmode.driver.events import (
     Phase,
     PhaseBegan,
     PublishedLate,
+    RecordsExpired,
     Rescaled,
     RescaleIgnored,
     SparkLogRepaired,
@@ -106,6 +107,8 @@ class Display:
                 self._phase_began(phase)
             case Notice(text):
                 self._say("[bold]note[/]     ", text)
+            case RecordsExpired():
+                self._say("[bold]note[/]     ", event.text)
             case EpochStarted():
                 self._epoch_started(event)
             case EpochProgress():

@@ -11,6 +11,7 @@ from pyarrow import ipc
 from rich.console import Group
 from rich.table import Table
 
+from mixedmode.cli.consoles import error_console
 from mixedmode.cli.messages import screen_print
 from mixedmode.cli.state_format import StateFormat
 from mixedmode.cli.table import rows_shown
@@ -41,7 +42,7 @@ def print_state(  # noqa: PLR0913  # one argument per option, by keyword
     has_lease: the job keeps the checkpoint during the read.
     """
     if limit is None:
-        limit = _KEYS_ON_SCREEN if form is StateFormat.TABLE else 0
+        limit = _KEYS_ON_SCREEN if form is StateFormat.TABLE and (is_prefix or not keys) else 0
     with open_state(directory, epoch=epoch, lease_seconds=LEASE_SECONDS if has_lease else 0) as state:
         if step is None:
             screen_print(_steps(state))
@@ -55,6 +56,10 @@ def print_state(  # noqa: PLR0913  # one argument per option, by keyword
         if wanted and answer.table.num_rows == 0:
             raise InvalidJobError(_not_found(state, answer, keys))
     _print(answer, form)
+    if answer.missing:
+        missing = ", ".join(dict.fromkeys(keys[at] for at in answer.missing))
+        text = f"there is no state of {missing}"
+        error_console().print(text, style="yellow", markup=False, highlight=False, soft_wrap=True)
 
 
 def _steps(state: StateSnapshot) -> Group:
@@ -75,7 +80,7 @@ def _not_found(state: StateSnapshot, answer: StateAnswer, keys: Sequence[str]) -
         known = state.read(answer.step, name=answer.name, limit=_KEYS_COMPARED).table.column(fields[0].name).to_pylist()
         near = did_you_mean(keys[0], {str(value) for value in known})
     values = f"step={answer.step}, name={answer.name}, epoch={answer.epoch}, key={', '.join(keys)}"
-    return f"there is no state of this key.{near} {values}"
+    return f"there is no state of {'this key' if len(keys) == 1 else 'any of these keys'}.{near} {values}"
 
 
 def _print(answer: StateAnswer, form: StateFormat) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mixedmode.config.document import Path
 from mixedmode.config.fields import key_of
-from mixedmode.config.graph import PREVIOUS
+from mixedmode.config.graph import PREVIOUS, STEP_BEFORE
 from mixedmode.config.sources import SourceSpec
 
 __all__ = ["dimension_findings"]
@@ -16,7 +16,7 @@ __all__ = ["dimension_findings"]
 def dimension_findings(dimensions: Mapping[str, SourceSpec], sources: Iterable[str]) -> Iterator[tuple[Path, str]]:
     """Yield the mistakes in the names and settings of dimensions.  sources: the names of the sources."""
     owners = {name.lower(): "a source" for name in sources}
-    owners[PREVIOUS] = "the step before, in sql,"
+    owners[PREVIOUS] = STEP_BEFORE
     for name, table in dimensions.items():
         if name.lower() in owners:
             text = f": {owners[name.lower()]} has this name already (case does not count). Choose another. found={name}"

@@ -22,13 +22,14 @@ from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_
 from mixedmode.config.steps import KeyedStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 
-__all__ = ["MAIN", "MAIN_OUTPUT", "PREVIOUS", "Graph", "Ref", "input_findings", "output_name"]
+__all__ = ["MAIN", "MAIN_OUTPUT", "PREVIOUS", "STEP_BEFORE", "Graph", "Ref", "input_findings", "output_name"]
 
 #: the name of the only output of a job with `sink`, in stored documents; and the one by which a person asks for it
 MAIN, MAIN_OUTPUT = "", "sink"
 
 #: the name by which a sql step reads the rows of the step before it
 PREVIOUS = "previous"
+STEP_BEFORE = "the step before, in sql,"  # the owner of this name, in messages
 
 #: ("sources", name) or ("steps", index)
 Ref = Path

@@ -36,11 +36,13 @@ SAME_SETTING: dict[Path, Path] = {
 #: a surrogate: from an escape in quotes, or from bytes of an argument that are not UTF-8
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
+_MERGE = "YAML's merge key has no meaning in a job file. Write the keys out, or use an alias as a whole value. found=<<"
 _TAG = "tag:yaml.org,2002:"
 #: more than any job needs; deeper nesting would exhaust Python's stack, and aliases of aliases its memory
 _DEPTH_MAX, _VALUES_MAX = 60, 100_000
 _TYPED_TAGS = {_TAG + name for name in ("null", "bool", "int", "float")}
-_TEXT_TAGS = {_TAG + name for name in ("str", "timestamp", "merge", "value")}  # a job file has no date values
+#: tags that YAML gives by itself; a job file has no date values
+_TAGS = _TYPED_TAGS | {_TAG + name for name in ("str", "timestamp", "merge", "value", "map", "seq")}
 
 
 def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Document:
@@ -141,11 +143,14 @@ class _Tree:
             self._refuse(self._mark(node), f"{path_text(at)} contains itself. Remove the alias.")
             return
         self.open_nodes.add(id(node))
+        self._check_tag(node)
         seen: dict[str, Mark] = {}
         for key_node, value in node.value:
             mark = self._mark(key_node, value)
             if not isinstance(key_node, yaml.ScalarNode):
                 self._refuse(mark, "a key must be a single word. Put it in quotes if it holds brackets or braces.")
+            elif key_node.tag == _TAG + "merge":
+                self._refuse(mark, _MERGE)
             elif key_node.value in seen:
                 self._refuse_twice((*at, prefix + key_node.value), mark, seen[key_node.value])
             else:
@@ -261,16 +266,20 @@ class _Tree:
             if is_flat and value is not None:
                 return str(value).lower() if isinstance(value, bool) else node.value
             return value
-        if node.tag not in _TEXT_TAGS:
+        self._check_tag(node)
+        return node.value
+
+    def _check_tag(self, node: yaml.Node) -> None:
+        if node.tag not in _TAGS:
             tag = node.tag.removeprefix(_TAG)
             self._refuse(self._mark(node), f"YAML tags have no meaning in a job file. Remove it. tag={tag}")
-        return node.value
 
     def _items(self, node: yaml.SequenceNode, path: Path) -> Iterator[Any]:
         if id(node) in self.open_nodes:
             self._refuse(self._mark(node), f"{path_text(path)} contains itself. Remove the alias.")
             return
         self.open_nodes.add(id(node))
+        self._check_tag(node)
         for index, item in enumerate(node.value):
             self.marks[path_text((*path, index))] = self._mark(item, item)
             yield self._value(item, (*path, index))
@@ -295,6 +304,9 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
         mark = error.problem_mark or error.context_mark
         detail = ", ".join(part for part in (error.problem, error.context) if part)
         line = mark.line + 1 if mark else 0
+        if mark and text.split("\n")[mark.line][mark.column : mark.column + 1] == "\t":
+            msg = f"{Mark(place, line)}: a tab is where YAML allows only spaces. Replace it with spaces."
+            raise InvalidJobError(msg) from error
         raise InvalidJobError(_not_yaml(Mark(place, line), detail)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1

@@ -31,7 +31,7 @@ from mixedmode.config.execution import (
 )
 from mixedmode.config.fields import Count, Section, SparkSettings, TableName, TagName, Text
 from mixedmode.config.functions import FunctionSpec
-from mixedmode.config.graph import MAIN, Graph, input_findings
+from mixedmode.config.graph import MAIN, PREVIOUS, STEP_BEFORE, Graph, input_findings
 from mixedmode.config.names import repeated
 from mixedmode.config.reader_options import ALLOWED_IN_JOB, setting_problem
 from mixedmode.config.serve import ServeSpec
@@ -156,7 +156,7 @@ class JobSettings(Section):
             yield ("functions", name), f": {owner} has this name already (case does not count). Choose another."
 
     def _source_findings(self) -> Iterator[tuple[Path, str]]:
-        for name, owner in repeated(self.sources, {}):
+        for name, owner in repeated(self.sources, {PREVIOUS: STEP_BEFORE}):
             yield ("sources", name), f": {owner} has this name already (case does not count). Choose another."
 
 
@@ -270,7 +270,8 @@ class JobSpec(JobSettings):
             yield ("steps", maps[0], "map"), text
 
     def _step_findings(self) -> Iterator[tuple[Path, str]]:
-        owners = {**dict.fromkeys(self.dimensions, "a dimension"), **dict.fromkeys(self.sources, "a source")}
+        owners = {PREVIOUS: STEP_BEFORE, **dict.fromkeys(self.dimensions, "a dimension")}
+        owners |= dict.fromkeys(self.sources, "a source")
         for index, step in enumerate(self.steps):
             for name, owner in repeated([step.name] if step.name else [], owners):
                 text = f": {owner} has this name already (case does not count). Choose another. found={name}"

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from mixedmode.checkpoint.spark_log import lines_by_source, shares_of_sources
 from mixedmode.checkpoint.types import Epoch, StagedFile
+from mixedmode.driver.offsets_read import OffsetsRead
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.side_outputs import dead_letter_output
 from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
-from mixedmode.sources.kafka_offsets import Offsets, parse_initial_offsets, parse_offsets, ranges_between
 from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
@@ -42,8 +41,7 @@ class DeadLetters:
         has_clock: the query also reads the clock (sources/heartbeat.py).
         """
         read = {name: sources[name] for name in sources_read if name in sources}
-        self._lines = {name: len(sides_of(source)) for name, source in read.items()}
-        self._has_clock = has_clock
+        self._offsets = OffsetsRead(read, has_clock=has_clock)
         #: (name of a source, number of a side, this side) of the sides that have dead letters
         self._sides: list[tuple[str, int, HasDeadLetters]] = [
             (name, number, side)
@@ -74,10 +72,8 @@ class DeadLetters:
             if isinstance(side, ReadsFilesAgain):
                 frame = side.undecodable_lines([url for one, urls in files if one is side for url in urls])
             elif isinstance(side, ReadsOffsetsAgain):
-                end = self._offsets(now, name, number)
-                if end is not None:
-                    ranges = ranges_between(self._begin(name, number, folder, line_sources, before), end)
-                    frame = side.undecodable(ranges) if ranges.end else None
+                ranges = self._offsets.ranges(name, number, folder, line_sources, before=before, now=now)
+                frame = side.undecodable(ranges) if ranges is not None and ranges.end else None
             if frame is not None:
                 staged += _stage(name, side, frame, epoch, settings)
         return tuple(staged)
@@ -90,20 +86,6 @@ class DeadLetters:
             for frame in _of_batch(side)
             for file in _stage(name, side, frame, epoch, settings)
         )
-
-    def _begin(self, name: str, number: int, folder: SparkFolder, line_sources: Sequence[int], before: str) -> Offsets:
-        """Return where the epoch after the entry `before` begins to read a side of a source."""
-        begin = self._offsets(before, name, number)
-        if begin is None:
-            numbers = shares_of_sources(line_sources, self._lines, has_clock=self._has_clock)[name]
-            begin = parse_initial_offsets(folder.first_source_entry(numbers[number]) or b"")
-        assert begin is not None, "Spark notes where a source begins before its first epoch"
-        return begin
-
-    def _offsets(self, entry: str, name: str, number: int) -> Offsets | None:
-        """Return the offsets of a side of a source in an entry of Spark's offset log, None if it has none."""
-        lines = lines_by_source(entry, self._lines, has_clock=self._has_clock)[name]
-        return parse_offsets(lines[number]) if lines else None
 
 
 def _of_batch(source: HasDeadLetters) -> Iterator[DataFrame]:

@@ -42,6 +42,7 @@ from mixedmode.driver.aside import Aside
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters, FilesOf
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer, processing_lag_seconds
+from mixedmode.driver.expired_records import ExpiredRecords
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
@@ -93,6 +94,7 @@ class EpochContext:
     records: InputRecords
     aside: Aside
     topic_ids: TopicIds
+    expired: ExpiredRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,18 +211,19 @@ class EpochRunner:
         profile = Profile(context.clock.seconds)
         if not (is_repeat and self._is_committed(given.task.epoch)):
             context.observer(EpochStarted(given.task.epoch, given.policy.is_backlog, given.policy.strategy))
+            before = "" if self.latest is None else self.latest.offsets
             with profile.stage("driver: tasks"):
                 context.spark_folder.check_read_once()
-                context.topic_ids.look("" if self.latest is None else self.latest.offsets, given.offsets)
+                context.topic_ids.look(before, given.offsets)
+                context.expired.look(context.spark_folder, context.line_sources, before=before, now=given.offsets)
                 # which range an epoch has must be stored before its commit, not before its tasks
                 with context.aside.beside(lambda: context.spark_folder.store_entries(given.task.epoch)):
-                    result = self._run_stages(given)
+                    result = self._run_stages(given, before)
             with profile.stage("driver: commit"):
                 context.aside.settle()
                 manifest = self._manifest(given, result)
                 reach("before-manifest", given.task.epoch)
                 manifest = self._commit(manifest)
-            before = "" if self.latest is None else self.latest.offsets
             self.inputs_taken += has_new_input(before, given.offsets, has_clock=context.plan.uses_clock)
             self._retained.append(manifest)
         manifest = self._retained[-1]
@@ -248,7 +251,7 @@ class EpochRunner:
             self._retained.append(existing)
         return True
 
-    def _run_stages(self, given: EpochInput) -> EpochResult:
+    def _run_stages(self, given: EpochInput, before: str) -> EpochResult:
         context = self._context
         # a backlog has no time limit: its only checkpoint is the one at its end
         limit_ms = None if given.policy.is_backlog else context.spec.execution.checkpointing.timeout_ms
@@ -256,13 +259,12 @@ class EpochRunner:
         try:
             with context.records.located(), deadline(given.session, limit_ms, tag=tag):
                 result = context.executor.run_epoch(given.task, given.frame)
-                return replace(result, outputs=(*result.outputs, *self._dead_letters(given)))
+                return replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
         except Exception:
             self._discard(given.task.epoch)
             raise
 
-    def _dead_letters(self, given: EpochInput) -> tuple[StagedFile, ...]:
-        before = "" if self.latest is None else self.latest.offsets
+    def _dead_letters(self, given: EpochInput, before: str) -> tuple[StagedFile, ...]:
         task, context = given.task, self._context
         dead, folder, lines = context.dead_letters, context.spark_folder, context.line_sources
         return dead.stage(task.epoch, task.settings, folder, given.files, lines, before=before, now=given.offsets)

@@ -46,6 +46,29 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsExpired:
+    """The records start <= offset < end of a partition were gone before the epoch could read them.
+
+    The source's `allow-data-loss` lets the job go on without them.
+    """
+
+    source: str
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        """Return a text for a person."""
+        return (
+            "records of Kafka were deleted before this job read them, and are skipped, as allow-data-loss is true. Let "
+            f"the topic keep its records longer. source={self.source}, topic={self.topic}, partition={self.partition}, "
+            f"offsets=[{self.start}, {self.end})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class EpochStarted:
     """An epoch begins."""
 
@@ -254,6 +277,7 @@ class PublishedLate:
 Event = (
     PhaseBegan
     | Notice
+    | RecordsExpired
     | EpochStarted
     | EpochProgress
     | EpochCommitted

@@ -19,6 +19,7 @@ from mixedmode.driver.events import (
     Notice,
     PhaseBegan,
     PublishedLate,
+    RecordsExpired,
     Rescaled,
     RescaleIgnored,
     SparkLogRepaired,
@@ -55,6 +56,8 @@ class LogLines:
                 self._log(logging.INFO, _PHASES[phase])
             case Notice(text):
                 self._log(logging.WARNING, text)
+            case RecordsExpired():
+                self._log(logging.WARNING, event.text)
             case EpochStarted(epoch, is_backlog, strategy):
                 level = logging.INFO if is_backlog else logging.DEBUG
                 self._progress_seconds = 0.0

@@ -32,6 +32,7 @@ from mixedmode.driver.early import keep_checkpoints_private, log_folder_of
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
+from mixedmode.driver.expired_records import ExpiredRecords
 from mixedmode.driver.input_records import InputRecords
 from mixedmode.driver.log_lines import LogLines
 from mixedmode.driver.observers import Observers
@@ -148,6 +149,7 @@ class _Run:
         self._dead_letters = DeadLetters(analysis.sources, read, has_clock=has_clock)
         self._records = InputRecords(analysis.sources, read, analysis.dimensions.values(), has_clock=has_clock)
         self._topic_ids = TopicIds(analysis.sources, read, options.clock, observer, has_clock=has_clock)
+        self._expired = ExpiredRecords(analysis.sources, read, observer, has_clock=has_clock)
         self._options = options
         self._observer = observer
         self._line_sources: tuple[int, ...] = ()
@@ -246,6 +248,7 @@ class _Run:
                 records=self._records,
                 aside=aside,
                 topic_ids=self._topic_ids,
+                expired=self._expired,
             )
             runner = EpochRunner(context, retained)
             phases = Phases(self._inputs, self.policy, runner, context, self._options.drain)

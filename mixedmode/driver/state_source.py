@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, EqualTo, Filter
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
+from mixedmode.checkpoint.types import ManifestIdentity
 from mixedmode.config.outside_texts import whole_number
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
@@ -42,7 +43,10 @@ def register_state_source(session: SparkSession) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """The options of a read. `partitions`: None: one for each subtask of the step."""
+    """The options of a read. `partitions`: None: one for each subtask of the step.
+
+    `pinned`: what identifies the checkpoint that all tasks read; None before it is chosen.
+    """
 
     place: str
     step: str
@@ -50,6 +54,7 @@ class _Question:
     epoch: int | None
     partitions: int | None
     lease_seconds: float
+    pinned: ManifestIdentity | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> "_Question":
@@ -74,8 +79,16 @@ class _Question:
         return cls(given["path"], given["step"], given.get("name"), numbers.get("epoch"), partitions, lease_seconds)
 
     def opened(self) -> StateSnapshot:
-        """Return the state at the epoch."""
-        return open_state(self.place, epoch=self.epoch, lease_seconds=self.lease_seconds)
+        """Return the state at the epoch.  Raise InvalidJobError if the epoch has another checkpoint than the plan."""
+        state = open_state(self.place, epoch=self.epoch, lease_seconds=self.lease_seconds)
+        if self.pinned in (None, state.manifest.identity):
+            return state
+        state.close()
+        msg = (
+            "the job has gone back, or begun anew, since the read was planned, so its epoch has another state now. "
+            f"Load the state again. epoch={self.epoch}, folder={self.place}"
+        )
+        raise InvalidJobError(msg)
 
 
 def _number(name: str, text: str) -> int:
@@ -116,7 +129,7 @@ class StateDataSource(DataSource):
 
     def _pin(self, state: StateSnapshot) -> None:
         """Let all tasks read this epoch, and keep it for them."""
-        self._question = replace(self._question, epoch=state.epoch)
+        self._question = replace(self._question, epoch=state.epoch, pinned=state.manifest.identity)
         state.keep_lease()
 
 

@@ -9,24 +9,17 @@ import base64
 import binascii
 import re
 
-from mixedmode.checkpoint.types import Manifest
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, ManifestIdentity
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["Identity", "cursor_of", "epoch_of_page", "identity_of", "position_of"]
+__all__ = ["cursor_of", "epoch_of_page", "position_of"]
 
-#: epoch, start of the job, and time of the commit: another manifest of the same epoch differs in one of them
-Identity = tuple[int, int, int]
 _CURSOR = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})-([A-Za-z0-9_=-]*)")
-
-
-def identity_of(manifest: Manifest) -> Identity:
-    """Return what tells a manifest from others of its epoch."""
-    return manifest.epoch, manifest.generation, manifest.created_ms
 
 
 def cursor_of(manifest: Manifest, position: bytes) -> str:
     """Return the place at which the next page begins.  position: a stored key."""
-    return f"{'.'.join(map(str, identity_of(manifest)))}-{base64.urlsafe_b64encode(position).decode()}"
+    return f"{'.'.join(map(str, manifest.identity))}-{base64.urlsafe_b64encode(position).decode()}"
 
 
 def epoch_of_page(after: str) -> int:
@@ -43,7 +36,7 @@ def position_of(after: str, manifest: Manifest) -> bytes:
             f"epoch={manifest.epoch}, after={identity[0]}"
         )
         raise InvalidJobError(msg)
-    if identity != identity_of(manifest):
+    if identity != manifest.identity:
         msg = (
             "the job has gone back, or begun anew, since the page before, so its epoch has another state now. Begin at "
             f"the first page. epoch={manifest.epoch}"
@@ -52,11 +45,11 @@ def position_of(after: str, manifest: Manifest) -> bytes:
     return position
 
 
-def _parsed(text: str) -> tuple[Identity, bytes]:
+def _parsed(text: str) -> tuple[ManifestIdentity, bytes]:
     found = _CURSOR.fullmatch(text)
     try:
         if found is not None:
-            identity = int(found[1]), int(found[2]), int(found[3])
+            identity = Epoch(int(found[1])), Generation(int(found[2])), int(found[3])
             return identity, base64.b64decode(found[4], altchars=b"-_", validate=True)
     except binascii.Error:
         pass

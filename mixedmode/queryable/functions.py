@@ -18,7 +18,7 @@ from mixedmode.operators.process.maps import EXPIRING, EXPIRY_BYTES, MAP_STATE_I
 from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS, key_of, time_of
 from mixedmode.operators.process.timers import TIME_BYTES as TIMER_BYTES
 from mixedmode.operators.window.output import instants
-from mixedmode.queryable.parts import Moment, Part
+from mixedmode.queryable.parts import Moment, Part, free_name
 from mixedmode.queryable.values import column_of, decoded
 from mixedmode.state import StateRange
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
@@ -112,4 +112,7 @@ def _keys(schema: KeySchema, stored: Sequence[bytes]) -> list[pa.Array]:
 
 
 def _table(schema: KeySchema, keys: Sequence[pa.Array], columns: Mapping[str, pa.Array]) -> pa.Table:
-    return pa.table([*keys, *columns.values()], names=[*(field.name for field in schema.fields), *columns])
+    names = [field.name for field in schema.fields]
+    for name in columns:
+        names.append(free_name(name, names))
+    return pa.table([*keys, *columns.values()], names=names)

@@ -21,10 +21,9 @@ from dataclasses import dataclass
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.types import GoingBack
+from mixedmode.checkpoint.types import GoingBack, ManifestIdentity
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.queryable.cursor import Identity, identity_of
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.snapshot import (
@@ -58,8 +57,8 @@ class _Kept:
     has_next: bool = False
 
     @property
-    def identity(self) -> Identity:
-        return identity_of(self.snapshot.manifest)
+    def identity(self) -> ManifestIdentity:
+        return self.snapshot.manifest.identity
 
     @property
     def epoch(self) -> int:
@@ -77,9 +76,9 @@ class KeptState:
         self._place, self._lease_seconds, self._clock = place, lease_seconds, clock or SystemClock()
         self._lock = threading.Lock()  # of the attributes below, for microseconds
         self._opening = threading.Lock()  # held while a snapshot is opened
-        self._kept: dict[Identity, _Kept] = {}
+        self._kept: dict[ManifestIdentity, _Kept] = {}
         self._newest: _Kept | None = None
-        self._written: tuple[_Written, Identity] | None = None  # what the last tick found, and the newest epoch
+        self._written: tuple[_Written, ManifestIdentity] | None = None  # what the last tick found, and the newest epoch
         self._stack = ExitStack()
         self._fetched: FetchedRuns | None = None
         self._ended = threading.Event()
@@ -214,7 +213,7 @@ class KeptState:
         if before is not None and self._written == (found, before.identity):
             return  # most ticks find nothing new, and to decode a manifest takes milliseconds
         manifest, backs = manifest_at(log, None), log.goings_back()
-        newest = identity_of(manifest)
+        newest = manifest.identity
         self._drop(lambda kept: kept.identity != newest and (kept.epoch >= newest[0] or kept.is_abandoned(backs)))
         self._written = (found, newest)
         with self._opening:

@@ -12,7 +12,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.queryable.spans import EVERYTHING, Question
 
-__all__ = ["key_of_text", "question_of"]
+__all__ = ["key_of_text", "places_of_keys", "question_of"]
 
 
 def question_of(
@@ -60,6 +60,17 @@ def key_of_text(text: str, fields: Sequence[pa.Field], *, is_prefix: bool) -> An
         )
         raise InvalidJobError(msg)
     return text
+
+
+def places_of_keys(
+    table: pa.Table, fields: Sequence[pa.Field], keys: Sequence[tuple[int, bytes]]
+) -> list[Sequence[int]]:
+    """Return the positions of the rows of each key, ascending.  fields: the key columns; keys: as in Question."""
+    columns = [table.column(field.name).combine_chunks() for field in fields]
+    places: dict[bytes, list[int]] = {}
+    for place, key in enumerate(encode_keys(columns, KeySchema(tuple(fields))).to_pylist()):
+        places.setdefault(key, []).append(place)
+    return [places.get(key, ()) for _, key in keys]
 
 
 def _values(key: Any, fields: Sequence[pa.Field], count: int | None) -> Sequence[Any]:

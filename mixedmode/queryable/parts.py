@@ -1,6 +1,6 @@
 """A part of a step's state: where its entries are, and what they mean."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -10,7 +10,18 @@ from mixedmode.state import StateRange
 from mixedmode.state.arrow_bytes import large_binary
 from mixedmode.state.keys import PREFIX_BYTES
 
-__all__ = ["Moment", "Part", "StateView"]
+__all__ = ["Moment", "Part", "StateView", "free_name"]
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """Return the name of a column that a view adds: with underscores before it while the job has one of this name.
+
+    >>> free_name("_time", ["k", "_time"])
+    '__time'
+    """
+    while name in taken:
+        name = f"_{name}"
+    return name
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ Invariants (tests/queryable/test_reads.py):
   I2  the pages of a scan together are the whole scan, each key in one page
 """
 
+import json
 import time
 import uuid
 from collections.abc import Collection, Iterator, Sequence
@@ -37,7 +38,7 @@ from mixedmode.queryable.cursor import cursor_of, epoch_of_page, position_of
 from mixedmode.queryable.entries import EntryReader, ReaderPlace
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import memory_folder, reader_folder
-from mixedmode.queryable.keys import question_of
+from mixedmode.queryable.keys import places_of_keys, question_of
 from mixedmode.queryable.parts import Moment, StateView
 from mixedmode.queryable.spans import Question
 from mixedmode.queryable.views import views_of
@@ -59,7 +60,8 @@ _ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the
 class StateAnswer:
     """Rows of a state at an epoch. `next`: where the next page begins, for `after`; None if there is no more.
 
-    `name` is the part of the state that was read.
+    `name` is the part of the state that was read. `missing` are the positions, from 0, of those of the `keys` that have
+    no row, ascending; () if `limit` has cut the answer.
     """
 
     table: pa.Table
@@ -67,10 +69,15 @@ class StateAnswer:
     step: str
     name: str
     next: str | None
+    missing: tuple[int, ...] = ()
 
     def as_table(self) -> pa.Table:
-        """Return the rows. The schema's metadata have `mixedmode.epoch`, `.step` and `.name`, and perhaps `.next`."""
-        facts = {"epoch": str(self.epoch), "step": self.step, "name": self.name, "next": self.next}
+        """Return the rows. The schema's metadata have `mixedmode.epoch`, `.step` and `.name`, perhaps `.next`.
+
+        If there are missing keys, `.missing` has their positions as a JSON array.
+        """
+        missing = json.dumps(self.missing) if self.missing else None
+        facts = {"epoch": str(self.epoch), "step": self.step, "name": self.name, "next": self.next, "missing": missing}
         metadata = {f"mixedmode.{name}": value for name, value in facts.items() if value is not None}
         return self.table.replace_schema_metadata(metadata)
 
@@ -172,7 +179,7 @@ class StateSnapshot:
         limit: int | None = None,
         after: str | None = None,
     ) -> StateAnswer:
-        """Return rows of a step's state, in the order of the store. Keys without state have no row.
+        """Return rows of a step's state, in the order of the store. Keys without state have no row: they are `missing`.
 
         keys: only these keys, each the value of the key column, or a tuple of the values of all key columns, or a
         mapping. prefix: only keys that begin with these values. name: the part of the state; None: the default of
@@ -189,16 +196,22 @@ class StateSnapshot:
         position = None if after is None else position_of(after, self._manifest)
         page = self._entries.page(operator, view, question, limit, position)
         following = None if page.next is None else cursor_of(self._manifest, page.next)
-        return StateAnswer(page.table, self.epoch, step, view.part.name, following)
+        missing: tuple[int, ...] = ()
+        if question.keys is not None and following is None:
+            missing = _without_rows(places_of_keys(page.table, view.key_fields, question.keys))
+        return StateAnswer(page.table, self.epoch, step, view.part.name, following, missing)
 
-    def read_keys(self, step: str, keys: Sequence[Any], name: str | None = None) -> tuple[StateAnswer, list[bytes]]:
-        """Return the rows of some keys, and the encoded bytes of each of these keys. The rest is as in `read`."""
+    def read_keys(
+        self, step: str, keys: Sequence[Any], name: str | None = None
+    ) -> tuple[StateAnswer, list[Sequence[int]]]:
+        """Return the rows of some keys, and the positions of the rows of each key. The rest is as in `read`."""
         operator = self._operator(step)
         view = self._view(operator, name)
         question = self._question(view, keys, None)
         assert question.keys is not None, question
         page = self._entries.page(operator, view, question, None, None)
-        return StateAnswer(page.table, self.epoch, step, view.part.name, None), [key for _, key in question.keys]
+        places = places_of_keys(page.table, view.key_fields, question.keys)
+        return StateAnswer(page.table, self.epoch, step, view.part.name, None, _without_rows(places)), places
 
     def tables(
         self,
@@ -252,6 +265,11 @@ class StateSnapshot:
             )
             raise InvalidJobError(msg)
         return views[name]
+
+
+def _without_rows(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the positions of the keys that have no row.  places: of the rows of each key."""
+    return tuple(at for at, own in enumerate(places) if not own)
 
 
 def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: float = LEASE_SECONDS) -> StateSnapshot:

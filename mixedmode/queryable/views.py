@@ -56,7 +56,7 @@ from mixedmode.operators.window.keys import TIME_BYTES, stored_schema, trailing_
 from mixedmode.operators.window.output import WINDOW_BOUNDS, instants
 from mixedmode.plan.stored_operators import keys_of, operator_from
 from mixedmode.queryable.functions import function_parts
-from mixedmode.queryable.parts import Moment, Part, StateView
+from mixedmode.queryable.parts import Moment, Part, StateView, free_name
 from mixedmode.state import RowCodec, StateRange
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import MIN_TIME_US
@@ -195,7 +195,8 @@ def _with_fired(
 ) -> pa.Table:
     watermark_us = MIN_TIME_US if moment.watermark_us is None else moment.watermark_us
     fired = pa.array(fires_at_us <= watermark_us)
-    return pa.table([*columns, fired], names=[*(field.name for field in fields), FIRED.name])
+    names = [field.name for field in fields]
+    return pa.table([*columns, fired], names=[*names, free_name(FIRED.name, names)])
 
 
 def _count_windows(operator: CountWindowAggregateOperator, found: StateRange) -> pa.Table:
@@ -220,17 +221,18 @@ def _emitted(operator: DeduplicateOperator, found: StateRange) -> pa.Table:
     names = [field.name for field in schema.fields]
     if operator.has_event_time:
         columns.append(instants(RowCodec(operator.states[0].fields).unpack(found.values)[0].to_numpy()))
-        names.append(EMITTED_AT.name)
+        names.append(free_name(EMITTED_AT.name, names))
     return pa.table(columns, names=names)
 
 
 def _answers(operator: AsyncMapOperator, found: StateRange) -> pa.Table:
     """Return the key, the columns of the answer, and the time of the clock until which it counts."""
-    schema, fields = operator.key_schema, (*operator.key_schema.fields, *operator.answer_fields)
+    schema = operator.key_schema
+    names = [field.name for field in (*schema.fields, *operator.answer_fields)]
     keys = decode_keys(cut_keys(found.keys, schema, before=PREFIX_BYTES), schema)
     until, packed = RowCodec(ANSWER_FIELDS).unpack(found.values)
     columns = [*keys, *decoded_rows(packed, operator.answer_fields), instants(until.to_numpy())]
-    return pa.table(columns, names=[*(field.name for field in fields), UNTIL.name])
+    return pa.table(columns, names=[*names, free_name(UNTIL.name, names)])
 
 
 def _waiting(operator: DeduplicateOperator, found: StateRange) -> pa.Table:
@@ -257,10 +259,12 @@ def _waiting_group(operator: CoGroupOperator, side: int, found: StateRange) -> p
     layout = operator.layout
     rows = waiting_rows(layout, side, found.keys, found.values)
     keys = decode_keys(layout.as_keys(rows.keys), layout.key_schema)
-    table = _side_table(layout, side, keys, rows.columns, rows.times_us).drop_columns([EMITTED_AT.name])
+    table = _side_table(layout, side, keys, rows.columns)
     ends_us = rows.times_us + 1
     bounds = [instants(operator.windows.starts(ends_us)), instants(ends_us)]
-    return pa.table([*bounds, *table.columns], names=[*(field.name for field in WINDOW_BOUNDS), *table.column_names])
+    own = table.column_names
+    names = [*(free_name(field.name, own) for field in WINDOW_BOUNDS), *own]
+    return pa.table([*bounds, *table.columns], names=names)
 
 
 def _waiting_in_session(layout: JoinLayout, side: int, found: StateRange) -> pa.Table:
@@ -297,8 +301,8 @@ def _side_table(
 ) -> pa.Table:
     """Return the key, the event time if the join goes by it, and the other columns of a side, with its names."""
     key = {field.name: column for field, column in zip(layout.keys_on(side), keys, strict=True)}
-    time = {} if times_us is None else {EMITTED_AT.name: instants(times_us)}
     own = {field.name: column for field, column in zip(layout.sides[side], rows, strict=True) if field.name not in key}
+    time = {} if times_us is None else {free_name(EMITTED_AT.name, {*key, *own}): instants(times_us)}
     return pa.table({**key, **time, **own})
 
 

@@ -249,7 +249,7 @@ def _steps(state: KeptState, epoch: int | None) -> Response:
 def _rows(state: KeptState, question: StateQuestion, is_arrow: bool) -> Response:  # noqa: FBT001  # run_sync calls it
     answer = question.answer(state)
     if not is_arrow:
-        return _rows_response(rows_document(answer))
+        return _rows_response(rows_document(answer, question.keys))
     return Response(arrow_stream(answer), headers=_state_headers(answer.epoch, answer.next), media_type=ARROW)
 
 

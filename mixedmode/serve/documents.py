@@ -24,6 +24,7 @@ from mixedmode.driver.events import (
     Notice,
     PhaseBegan,
     PublishedLate,
+    RecordsExpired,
     Rescaled,
     RescaleIgnored,
     SparkLogRepaired,
@@ -195,6 +196,8 @@ def event_document(event: Event) -> tuple[str, Document]:  # noqa: C901, PLR0912
             return "phase", {"phase": phase}
         case Notice(text):
             return "notice", {"text": text}
+        case RecordsExpired():
+            return "notice", {"text": event.text}
         case EpochStarted(epoch, is_backlog, strategy):
             return "epoch-started", {"epoch": epoch, "kind": kind_of(is_backlog=is_backlog), "strategy": strategy}
         case EpochProgress():

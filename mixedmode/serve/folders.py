@@ -1,7 +1,8 @@
 """Jobs as their checkpoint folders show them: no process of the job is asked, and nothing is written.
 
-A manifest is create-once, so its document is kept. A job that goes back to an older checkpoint may commit another
-manifest under the same epoch; then the folder has one more record of going back, and all documents are read again.
+A manifest is create-once, so its document is kept. A job that goes back to an older checkpoint, or begins anew in the
+folder, commits other manifests under the same epochs. So the newest known manifest is read again each time; if it is
+another one, so are all documents.
 """
 
 import threading
@@ -34,7 +35,6 @@ class Manifests:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Epoch, Document] = {}
-        self._goings_back = -1
         self.is_paused = False  # when the documents were read
         self._read_at: float | None = None
 
@@ -52,11 +52,12 @@ class Manifests:
 
     def _read(self) -> None:
         self.is_paused = PauseRecord(self.log.store).is_there()
-        goings_back = len(self.log.goings_back())
-        if goings_back != self._goings_back:
-            self._known, self._goings_back = {}, goings_back
+        epochs = self.log.epochs()
+        newest = next((epoch for epoch in reversed(epochs) if epoch in self._known), None)
+        if newest is not None and self._document(newest) != self._known[newest]:
+            self._known = {}
         found: dict[Epoch, Document] = {}
-        for epoch in self.log.epochs():
+        for epoch in epochs:
             document = self._known.get(epoch) or self._document(epoch)
             if document is not None:
                 found[epoch] = document

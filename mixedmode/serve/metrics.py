@@ -22,6 +22,7 @@ from mixedmode.driver.events import (
     Event,
     Flipped,
     PhaseBegan,
+    RecordsExpired,
     Rescaled,
     WentBack,
 )
@@ -95,6 +96,7 @@ class JobMetrics:
         self._late_of_joins = counter("join_rows_late", "Late rows of a join, by side.", "step", "side")
         self._ahead = counter("records_ahead", "Records too far ahead of the clock to move the watermark.")
         self._skipped = counter("records_skipped", "Records that were dropped because a function failed on them.")
+        self._expired = counter("records_expired", "Records that Kafka deleted before they were read.", "source")
         self._pairs = counter("state_pairs_written", "Pairs of key and state that subtasks wrote.")
         self._spills = counter("spilled_runs", "Sorted runs that did not fit into memory and went to disk.")
         self._failures = counter("epoch_failures", "Attempts of an epoch that failed; each is repeated.")
@@ -172,6 +174,8 @@ class JobMetrics:
                 self.epoch_began_at = self.clock.seconds()
                 self._is_backlog.set(is_backlog)
                 self._begin_progress()
+            case RecordsExpired():
+                self._expired.labels(event.source).inc(event.end - event.start)
             case EpochProgress():
                 self._progress(event)
             case EpochCommitted():

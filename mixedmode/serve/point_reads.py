@@ -16,7 +16,6 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema, encode_keys
 from mixedmode.queryable.kept import KeptState
 from mixedmode.queryable.keys import key_of_text
 from mixedmode.queryable.snapshot import StateSnapshot
@@ -93,32 +92,23 @@ def answers(state: KeptState, questions: Sequence[StateQuestion]) -> list[_Answe
 
 def _alone(state: KeptState, question: StateQuestion) -> _Answer:
     try:
-        return rows_document(question.answer(state))
+        return rows_document(question.answer(state), question.keys)
     except Exception as error:  # noqa: BLE001  # the request raises it
         return error
 
 
 def _together(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> list[Document] | None:
-    """Return the answers of one read of all keys; None if it is too large for one.
-
-    The rows of a question are found by their encoded keys.
-    """
+    """Return the answers of one read of all keys; None if it is too large for one."""
     step, name = questions[0].step, questions[0].name
     fields = snapshot.key_fields(step, name)
     keys = [[key_of_text(key, fields, is_prefix=False) for key in question.keys] for question in questions]
-    answer, encoded = snapshot.read_keys(step, [key for own in keys for key in own], name)
-    table = answer.table
-    if table.nbytes > PAGE_BYTES_MAX or any(table.column_names.count(field.name) != 1 for field in fields):
+    answer, places = snapshot.read_keys(step, [key for own in keys for key in own], name)
+    if answer.table.nbytes > PAGE_BYTES_MAX:
         return None
-    columns = [table.column(field.name).combine_chunks() for field in fields]
-    numbers: dict[bytes, list[int]] = {}
-    for number, key in enumerate(encode_keys(columns, KeySchema(fields)).to_pylist()):
-        numbers.setdefault(key, []).append(number)
-    rows, wanted = plain_rows(table), iter(encoded)
+    rows, remaining = plain_rows(answer.table), iter(places)
     found = []
-    for own in keys:
-        distinct = {next(wanted) for _ in own}
-        found.append(
-            document_of(answer, [rows[at] for at in sorted(at for key in distinct for at in numbers.get(key, ()))])
-        )
+    for question in questions:
+        own = [next(remaining) for _ in question.keys]
+        missing = [key for key, places_of_key in zip(question.keys, own, strict=True) if not places_of_key]
+        found.append(document_of(answer, [rows[at] for at in sorted({at for each in own for at in each})], missing))
     return found

@@ -173,9 +173,9 @@ def steps_document(state: StateSnapshot) -> Document:
     }
 
 
-def rows_document(answer: StateAnswer) -> Document:
-    """Return an answer for JSON."""
-    return document_of(answer, plain_rows(answer.table))
+def rows_document(answer: StateAnswer, keys: Sequence[str]) -> Document:
+    """Return the answer to a question for JSON.  keys: those of the question."""
+    return document_of(answer, plain_rows(answer.table), [keys[at] for at in answer.missing])
 
 
 def plain_rows(table: pa.Table) -> list[Document]:
@@ -183,9 +183,16 @@ def plain_rows(table: pa.Table) -> list[Document]:
     return [{name: _plain(value) for name, value in row.items()} for row in shown_rows(table)]
 
 
-def document_of(answer: StateAnswer, rows: Sequence[Document]) -> Document:
-    """Return an answer for JSON that has these rows."""
-    return {"epoch": answer.epoch, "step": answer.step, "name": answer.name, "rows": rows, "next": answer.next}
+def document_of(answer: StateAnswer, rows: Sequence[Document], missing: Sequence[str]) -> Document:
+    """Return an answer for JSON that has these rows.  missing: the keys that have none."""
+    return {
+        "epoch": answer.epoch,
+        "step": answer.step,
+        "name": answer.name,
+        "rows": rows,
+        "missing": missing,
+        "next": answer.next,
+    }
 
 
 def arrow_stream(answer: StateAnswer) -> bytes:

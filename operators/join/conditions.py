@@ -1,7 +1,7 @@
 """The condition of a join: what besides the key must hold of two rows, so that they are a pair.
 
-Spark's analysis makes a query of the SQL; the operator computes it on blocks of pairs, so no product is in memory. As
-in SQL, a condition that is NULL does not hold.
+Spark's analysis makes a query of the SQL; the operator computes it on blocks of pairs, so no product is in memory.
+Where values are long, a block is computed in pieces. As in SQL, a condition that is NULL does not hold.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from mixedmode.expressions import Query, evaluate_here
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.join.layout import OutputColumn
+from mixedmode.operators.pieces import pieces_of
 
 __all__ = ["Condition"]
 
@@ -36,10 +37,16 @@ class Condition:
         sides: the columns of the left and of the right. left, right: rows of them, (n,) each. Raise InvalidJobError if
         Spark raises an error on a value.
         """
-        taken = (pa.array(left), pa.array(right))
-        given = [sides[column.side][column.index].take(taken[column.side]) for column in self.columns]
+        numbers = (left, right)
+        taken = [(sides[column.side][column.index], numbers[column.side]) for column in self.columns]
+        holds = np.zeros(len(left), np.bool_)
+        for piece in pieces_of(len(left), taken):
+            holds[piece] = self._holds([(values, rows[piece]) for values, rows in taken])
+        return holds
+
+    def _holds(self, taken: Sequence[tuple[pa.Array, Int64s]]) -> Bools:
+        given = [values.take(pa.array(rows)) for values, rows in taken]
         batch = pa.record_batch(given, [column.name for column in self.columns])
         (found,) = evaluate_here([self.query], [batch])
-        holds: Bools = pc.fill_null(found.column(0), False).to_numpy(zero_copy_only=False)
-        assert len(holds) == len(left), (len(holds), len(left))
+        holds = pc.fill_null(found.column(0), False).to_numpy(zero_copy_only=False)
         return np.asarray(holds, np.bool_)

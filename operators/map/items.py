@@ -19,7 +19,7 @@ import msgspec
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.operators.process.codec import UNSTORABLE
-from mixedmode.operators.process.descriptions import describe
+from mixedmode.operators.process.descriptions import describe, written
 from mixedmode.operators.process.scalars import scalar_of
 
 __all__ = ["ItemCodec", "ItemMismatchError"]
@@ -98,7 +98,7 @@ class ItemCodec:
             msg = (
                 "the list of a map function was stored with items of another type, and this version of the function "
                 f"cannot read it: {error}. Put item_type back (a new field needs a default), or give the job a new "
-                f"execution.checkpointing.dir and output. item_type={self._item_type!r}"
+                f"execution.checkpointing.dir and output. item_type={written(self._item_type)}"
             )
             raise InvalidJobError(msg) from error
 

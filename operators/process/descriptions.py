@@ -12,7 +12,7 @@ everything that a stored.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 from msgspec import inspect
@@ -51,9 +51,15 @@ def describe(value_type: Any) -> Description:
         node = inspect.type_info(value_type)
         msgspec.msgpack.Decoder(value_type)  # rejects ambiguous unions
     except TypeError as error:
-        msg = f"a state cannot hold this type: {error}. {_ADVICE} type={value_type!r}"
+        msg = f"a state cannot hold this type: {error}. {_ADVICE} type={written(value_type)}"
         raise InvalidJobError(msg) from error
     return _describe(node, ())
+
+
+def written(value_type: Any) -> str:
+    """Return a type as a program writes it: `int`, `list[int]`, `dict[str, Any]`."""
+    is_class = isinstance(value_type, type) and get_origin(value_type) is None
+    return value_type.__qualname__ if is_class else str(value_type).replace("typing.", "")
 
 
 def is_immutable(value_type: Any) -> bool:
@@ -109,8 +115,17 @@ def _describe(node: inspect.Type, above: tuple[type, ...]) -> Description:
         return {"enum": list(node.values)}
     if isinstance(node, _RECORDS):
         return _describe_record(node, above)
-    msg = f"a state cannot hold this type, because its values could not be read again. {_ADVICE} type={node}"
+    msg = f"a state cannot hold this type, because its values could not be read again. {_ADVICE} type={_words(node)}"
     raise InvalidJobError(msg)
+
+
+def _words(node: inspect.Type) -> str:
+    """Return a type that has no description in words: `bytearray`, the name of a class, or that it may be any."""
+    if isinstance(node, inspect.AnyType):
+        return "anything, as of Any, or of a list, dict, tuple or set that does not say what is in it"
+    if isinstance(node, inspect.CustomType):
+        return written(node.cls)
+    return type(node).__name__.removesuffix("Type").lower()
 
 
 def _describe_record(node: Any, above: tuple[type, ...]) -> Description:

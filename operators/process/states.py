@@ -15,7 +15,7 @@ import msgspec
 from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.operators.process.descriptions import describe, is_immutable
+from mixedmode.operators.process.descriptions import describe, is_immutable, written
 from mixedmode.operators.process.key_state import UNBOUND, KeyState
 from mixedmode.operators.process.scalars import scalar_of
 from mixedmode.operators.process.ttl import Ttl
@@ -296,5 +296,6 @@ def _checked_default(default: Any, value_type: Any) -> Any:
             return scalar.convert(default)
         return msgspec.msgpack.decode(msgspec.msgpack.encode(default), type=value_type)
     except (TypeError, msgspec.MsgspecError) as error:
-        msg = f"the default of a state does not fit its type: {error}. type={value_type!r}, default={default!r:.100}"
+        values = f"type={written(value_type)}, default={default!r:.100}"
+        msg = f"the default of a state does not fit its type: {error}. {values}"
         raise InvalidJobError(msg) from error

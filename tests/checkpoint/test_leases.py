@@ -3,6 +3,7 @@
 import itertools
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.manifest import encode_manifest
 from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Lease, Manifest
+from mixedmode.checkpoint.types import Epoch, Generation, Lease, Manifest
 from tests.checkpoint.examples import a_manifest, a_run
 
 SERIAL = itertools.count()
@@ -74,6 +75,19 @@ def test_a_dropped_checkpoint_cannot_be_leased(log: CheckpointLog) -> None:
     drop(log, retained)
     assert take(log, oldest) is None
     assert Leases(log.store).all() == ()
+
+
+@pytest.mark.parametrize("changed", [{"generation": Generation(9)}, {"created_ms": 9}])
+def test_a_checkpoint_that_another_one_of_its_epoch_replaced_cannot_be_leased(
+    log: CheckpointLog, changed: dict[str, Any]
+) -> None:
+    old = committed(log, 3)[2]
+    path = paths.manifest_path(old.epoch)
+    log.store.delete([path])
+    log.store.put_new(path, encode_manifest(replace(old, **changed)))
+    assert take(log, old) is None
+    assert Leases(log.store).all() == ()
+    assert take(log, replace(old, **changed)) is not None
 
 
 def test_a_damaged_lease_does_not_stop_the_job(log: CheckpointLog) -> None:

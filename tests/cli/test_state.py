@@ -43,6 +43,21 @@ def test_the_state_of_a_key_is_shown_with_its_epoch(folder: Path) -> None:
     assert lines(command("state", folder, STEP, "SFO", "--epoch", "0"))[1].split() == ["SFO", "1", "1"]
 
 
+@pytest.mark.parametrize("form", ["table", "json", "csv", "arrow"])
+def test_keys_without_state_are_named_on_standard_error(folder: Path, form: str) -> None:
+    found = command("state", folder, STEP, "SFO", "zz", "ü, y", "LAX", "zz", "--format", form)
+    assert (found.exit_code, found.stderr) == (0, "there is no state of zz, ü, y\n")
+    assert b"zz" not in found.stdout_bytes
+    assert command("state", folder, STEP, "SFO", "LAX", "--format", form).stderr == ""
+
+
+def test_named_keys_are_all_shown(tmp_path: Path) -> None:
+    job = RunningJob(tmp_path, lambda job: job.key_by("k").aggregate(n="count(*)"))
+    keys = [f"k{number}" for number in range(30)]
+    job.epoch([row(key, 1, 0) for key in keys])
+    assert lines(command("state", job.checkpoints, STEP, *keys))[-1].endswith(": 30 rows")
+
+
 def test_a_limit_says_that_there_is_more(folder: Path) -> None:
     assert lines(command("state", folder, STEP, "--limit", "1"))[-1].endswith("1 row, and more (--limit 0 shows all)")
 
@@ -70,6 +85,7 @@ def test_a_key_of_several_columns_is_a_json_array_and_may_be_a_prefix(tmp_path: 
     [
         (["aggregate-2"], "Did you mean aggregate-1?"),
         ([STEP, "LAXX"], "there is no state of this key. Did you mean LAX?"),
+        ([STEP, "x", "y"], "there is no state of any of these keys. step=aggregate-1"),
         ([STEP, "--epoch", "7"], "there is no checkpoint of this epoch. Name one that is kept: 0, 1."),
         ([STEP, "--name", "results"], "Did you mean result?"),
         ([STEP, "a", "b", "--prefix"], "--prefix takes one key"),

@@ -282,3 +282,24 @@ def test_a_variable_without_its_closing_brace_is_refused(place: Place, name: str
 
     said = " begins a variable of the environment and does not end it. Write ${env:NAME}, with the closing brace."
     assert f"{name}{said}" in str(caught.value).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (("sources", "clicks", "history", "path"), "sources.clicks.history.path"),
+        (("execution", "checkpointing", "dir"), "execution.checkpointing.dir"),
+        (("steps", 0, "folder"), "steps[0].folder"),
+    ],
+)
+def test_a_variable_in_a_path_is_refused_since_it_would_be_taken_literally(place: Place, name: str) -> None:
+    job = copy.deepcopy(VALID[1])
+    *above, last = place
+    around: Any = job
+    for key in above:
+        around = around[key]
+    around[last] = "/data/${env:STAGE}/x"
+    with pytest.raises(InvalidJobError) as caught:
+        job_spec_from_mapping(job)
+    said = " is a path, in which ${env:...} is not replaced. Write the path, or give it with --set."
+    assert f"{name}{said}" in str(caught.value).splitlines()

@@ -99,6 +99,14 @@ def test_a_key_without_a_value_counts_as_not_given() -> None:
     }
 
 
+def test_an_alias_is_a_whole_value_and_a_merge_key_is_refused() -> None:
+    document = read("sources:\n  a: &a {path: x}\n  b: *a\n  c:\n    <<: *a\n    path: y\n")
+    assert document.values["sources"] == {"a": {"path": "x"}, "b": {"path": "x"}, "c": {"path": "y"}}
+    (problem,) = document.problems
+    assert str(problem).startswith("job.yaml:5: YAML's merge key has no meaning in a job file.")
+    assert read('sources: {a: {args: {"<<": 1}}}').problems == []
+
+
 def test_spark_settings_keep_their_whole_keys_and_their_text() -> None:
     document = read(
         "spark:\n"
@@ -177,6 +185,13 @@ def test_an_alias_stands_for_the_value_it_names() -> None:
             "a: !python/name:os b",
             ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=!python/name:os"],
         ),
+        ("a: !!set {b}", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=set"]),
+        ("a: [!!omap [b]]", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=omap"]),
+        (
+            "a: !!python/object/apply:os.system [b]",
+            ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=python/object/apply:os.system"],
+        ),
+        ("!a\nb: c", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=!a"]),
         ("a: !!binary b", ["job.yaml:1: YAML tags have no meaning in a job file. Remove it. tag=binary"]),
         ("a: &a\n  b: *a", ["job.yaml:1: a.b contains itself. Remove the alias."]),
         ("a: &a\n  - *a", ["job.yaml:1: a[0] contains itself. Remove the alias."]),
@@ -207,11 +222,9 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ),
         (
             "a:\n\tb: c",
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "found character '\\t' that cannot start any token, while scanning for the next token"
-            ),
+            "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces.",
         ),
+        ("a: b\nc:\td", "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces."),
         (
             "a: *b",
             (

@@ -337,6 +337,19 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
             ["sources.A: another one has this name already (case does not count). Choose another."],
         ),
         (
+            {"sources": {"Previous": SMALLEST_JOB["sources"]["flights"]}},
+            ["sources.Previous: the step before, in sql, has this name already (case does not count). Choose another."],
+        ),
+        (
+            {"steps": [{"sql": "SELECT 1", "name": "previous"}]},
+            [
+                (
+                    "steps[0].name: the step before, in sql, has this name already (case does not count). "
+                    "Choose another. found=previous"
+                )
+            ],
+        ),
+        (
             {
                 "sources": dict.fromkeys(("a", "b"), SMALLEST_JOB["sources"]["flights"]),
                 "steps": [

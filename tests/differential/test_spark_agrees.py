@@ -129,6 +129,9 @@ def test_statistics_of_random_data_are_those_of_spark(spark: SparkSession, tmp_p
     rows += [{"k": 100, "y": 0.1, "x": x, "b": True} for x in range(3)]  # y is level
     rows += [{"k": 101, "y": 0.1 * y, "x": 7, "b": True} for y in range(3)]  # x is level
     rows += [{"k": 102, "y": 1.5, "x": 3, "b": False}, {"k": 103, "y": None, "x": 3, "b": None}]
+    # of level x, Spark's covariance is NaN, too
+    for k, values in enumerate([[math.nan], [1.5, math.nan, 2.0], [math.inf], [math.inf, 1.0], [-math.inf, math.inf]]):
+        rows += [{"k": 200 + k, "y": y, "x": 7, "b": True} for y in values]
     ddl = "k int, y double, x int, b boolean"
     pieces = [parquet_piece(str(i), rows[i::4], schema) for i in range(4)]
     story = Story(pieces, 2, partial(Source.parquet, schema=ddl))

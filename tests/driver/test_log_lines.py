@@ -17,6 +17,7 @@ from mixedmode.driver.events import (
     Notice,
     PhaseBegan,
     PublishedLate,
+    RecordsExpired,
     Rescaled,
     RescaleIgnored,
     SparkLogRepaired,
@@ -98,6 +99,7 @@ def test_an_epoch_without_a_watermark_on_the_clock_has_no_lag(
     [
         (PhaseBegan("starting"), "INFO", {}),
         (Notice("no files"), "WARNING", {}),
+        (RecordsExpired("t", "orders", 0, 5, 8), "WARNING", {}),
         (EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"), "INFO", {"epoch": 0, "kind": "backlog"}),
         (EpochStarted(Epoch(1), is_backlog=False, strategy="streaming"), "DEBUG", {"epoch": 1, "kind": "live"}),
         (EpochFailed(Epoch(1), 1, 3, "disk full"), "WARNING", {"failures": 1, "reason": "disk full"}),

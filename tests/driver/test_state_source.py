@@ -1,5 +1,6 @@
 """The data source `mixedmode-state`: its rows are those of read_state, at one epoch, whatever is pushed down."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,6 +75,19 @@ def test_equality_with_key_columns_is_pushed_down(
     reader = reader_of(job, *filters)
     assert rows(reader) == rows_of(read_state(job.checkpoints, "aggregate-1", **pushed))
     assert (reader.keys is not None, bool(reader.prefix)) == ("keys" in pushed, "prefix" in pushed)
+
+
+def test_a_task_refuses_another_checkpoint_of_the_planned_epoch(job: RunningJob, tmp_path: Path) -> None:
+    reader = reader_of(job)
+    first, second = reader.partitions()
+    assert rows(reader, [first])
+    again = RunningJob(tmp_path / "again", counts, clock_ms=1)
+    for epoch in EPOCHS:
+        again.epoch([*epoch, *epoch])
+    shutil.rmtree(job.checkpoints)
+    shutil.copytree(again.checkpoints, job.checkpoints)
+    with pytest.raises(InvalidJobError, match="since the read was planned"):
+        rows(reader, [second])
 
 
 def test_all_tasks_read_the_epoch_of_the_plan_although_the_job_goes_on(job: RunningJob) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.driver.events import RecordsExpired
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Source
 from tests.harness import ManualClock, Recording, manifests, output_rows, run
@@ -161,8 +162,12 @@ def test_expired_records_stop_the_job_and_it_says_which(spark: SparkSession, kaf
     assert "Kafka no longer has records that this job has yet to read" in str(error.value)
     assert f"topic={orders.topic}, partition=0, offsets=[10, 20) or a part of them" in str(error.value)
     assert ids(tmp_path) == list(range(1, 11))
-    run(passed_on(tmp_path, orders, allow_data_loss=True), spark)
+    recording = Recording()
+    run(passed_on(tmp_path, orders, allow_data_loss=True), spark, observer=recording)
     assert ids(tmp_path) == [*range(1, 11), *range(16, 21)]
+    expired = [event for event in recording.events if isinstance(event, RecordsExpired)]
+    assert expired == [RecordsExpired("t", orders.topic, 0, 10, 15)]
+    assert expired[0].text.endswith(f"source=t, topic={orders.topic}, partition=0, offsets=[10, 15)")
 
 
 def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer(

@@ -1,5 +1,6 @@
 """Reads of the state of each kind of step equal what a plain-Python replay up to the epoch gives."""
 
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -212,6 +213,17 @@ def test_the_checkpoint_of_an_open_snapshot_is_not_dropped(tmp_path: Path) -> No
     drop_old_checkpoints(job.log, retained, num_retained=1, now_ms=time.time_ns() // 1_000_000)
     assert job.log.epochs() == (1,)
     assert job.log.store.list("leases") == []
+
+
+def test_a_lease_is_not_renewed_once_another_job_has_an_epoch_of_this_number(tmp_path: Path) -> None:
+    first, second = (RunningJob(tmp_path / str(number), counts, clock_ms=number) for number in (1, 2))
+    first.epoch(EPOCHS[0])
+    with open_state(first.checkpoints) as state:
+        assert state.renew()
+        shutil.rmtree(first.checkpoints)
+        second.epoch(EPOCHS[1])
+        shutil.copytree(second.checkpoints, first.checkpoints)
+        assert not state.renew()
 
 
 def test_a_page_keeps_its_checkpoint_for_the_next_page(tmp_path: Path) -> None:

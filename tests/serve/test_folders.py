@@ -9,7 +9,7 @@ import pytest
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.pause import PauseRecord
-from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity
+from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import Tokens, parse_address
 from mixedmode.serve.app import Site
@@ -90,24 +90,25 @@ def test_what_is_no_checkpoint_folder_is_refused(tmp_path: Path) -> None:
         open_folders([str(folder_of_story(tmp_path / "a")), str(tmp_path)])
 
 
-def test_a_manifest_is_read_once_until_the_job_goes_back(tmp_path: Path) -> None:
+def test_a_manifest_is_read_once_until_the_newest_one_is_another(tmp_path: Path) -> None:
     folder = folder_of_story(tmp_path / "a", epochs=3)
-    log, clock = checkpoint_log(folder), ManualClock()  # a second passes with each look
-    manifests = Manifests(log, clock)
-    assert [one["records"] for one in manifests.documents()] == [100] * 3
-    changed = folder / paths.manifest_path(Epoch(2))
-    changed.unlink()
-    assert [one["epoch"] for one in manifests.documents()] == [0, 1]
-    again = replace(story.manifest(2, 9000, records=7), generation=Generation(5))
-    changed.unlink(missing_ok=True)
-    log.commit(again, CommitPermit(again.epoch, again.generation))
-    assert [one["records"] for one in manifests.documents()] == [100, 100, 7]
-    other = replace(again, records_in=8)
-    changed.unlink()
-    log.commit(other, CommitPermit(other.epoch, other.generation))
-    assert manifests.documents()[-1]["records"] == 7, "the document is kept, since a manifest never changes"
-    log.record_going_back(GoingBack(Generation(6), Epoch(1), ()))
-    assert manifests.documents()[-1]["records"] == 8
+    manifests = Manifests(checkpoint_log(folder), ManualClock())  # a second passes with each look
+
+    def replace_manifest(epoch: int, records: int) -> None:
+        (folder / paths.manifest_path(Epoch(epoch))).unlink()
+        other = replace(story.manifest(epoch, 9000, records=records), generation=Generation(5))
+        checkpoint_log(folder).commit(other, CommitPermit(other.epoch, other.generation))
+
+    def records() -> list[int]:
+        return [one["records"] for one in manifests.documents()]
+
+    assert records() == [100] * 3
+    replace_manifest(0, 5)
+    assert records() == [100] * 3, "the document is kept, since a manifest never changes"
+    replace_manifest(2, 7)
+    assert records() == [5, 100, 7], "a job that has gone back, or begun anew, has written it"
+    (folder / paths.manifest_path(Epoch(2))).unlink()
+    assert records() == [5, 100]
 
 
 def test_the_stream_over_a_folder_tells_new_epochs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

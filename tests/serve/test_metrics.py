@@ -11,7 +11,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from mixedmode.checkpoint.types import Epoch, JoinFigures
-from mixedmode.driver.events import EpochFailed, EpochStarted, Flipped, PhaseBegan
+from mixedmode.driver.events import EpochFailed, EpochStarted, Flipped, PhaseBegan, RecordsExpired
 from mixedmode.serve.metrics import JobMetrics
 from mixedmode.serve.monitoring import monitoring_file, monitoring_names
 from tests.harness import ManualClock
@@ -47,7 +47,9 @@ def test_counters_add_up_epochs_by_kind_and_gauges_show_the_newest(metrics: JobM
         given["joins"] = {"priced": JoinFigures((epoch, 5), 40, 3)}
         metrics(committed(epoch, records_late=1, records_ahead=2, records_skipped=3, manifest=manifest, **given))
     metrics(EpochFailed(Epoch(3), 1, 3, "the disk is full"))
+    metrics(RecordsExpired("orders", "topic", 0, 5, 8))
     found = samples(metrics)
+    assert found["mixedmode_records_expired_total{source=orders}"] == 3
     assert found["mixedmode_job_info{mode=mixed,name=orders}"] == 1
     assert (found["mixedmode_records_total{kind=backlog}"], found["mixedmode_records_total{kind=live}"]) == (40, 200)
     assert found["mixedmode_records_late_total"] == 5

@@ -53,8 +53,9 @@ def test_each_request_of_a_batch_gets_the_rows_that_it_would_get_alone(
     state: KeptState, asked: Sequence[Sequence[str]]
 ) -> None:
     questions = [of(*keys) for keys in asked]
-    alone = [rows_document(question.answer(state)) for question in questions]
+    alone = [rows_document(question.answer(state), question.keys) for question in questions]
     assert any(len(answer["rows"]) > 1 for answer in alone)
+    assert any(answer["missing"] for answer in alone)
     assert answers(state, questions) == alone
 
 
@@ -65,6 +66,7 @@ def test_a_wrong_key_in_a_batch_is_an_error_of_its_own_request(state: KeptState)
     assert isinstance(wrong, dict), "a text in brackets that is no key of one column is the key itself"
     assert isinstance(unknown, dict)
     assert (wrong["rows"], unknown["rows"]) == ([], [])
+    assert (right["missing"], wrong["missing"], unknown["missing"]) == ([], ['["a", "b"]', "x"], ["zz"])
     refused = answers(state, [of("a", epoch=9), of("b", epoch=9)])
     assert all(isinstance(answer, InvalidJobError) for answer in refused)
 

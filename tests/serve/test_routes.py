@@ -16,6 +16,7 @@ from mixedmode.driver.events import (
     Notice,
     PhaseBegan,
     PublishedLate,
+    RecordsExpired,
     Rescaled,
     RescaleIgnored,
     SparkLogRepaired,
@@ -88,6 +89,7 @@ def test_the_stream_has_every_kind_of_event_in_order_as_json(tmp_path: Path) -> 
     events: list[Event] = [
         PhaseBegan("starting"),
         Notice("a source has no files"),
+        RecordsExpired("t", "orders", 0, 5, 8),
         SparkLogRepaired(("offsets/3",)),
         WentBack(Epoch(3), (CheckedCheckpoint(Epoch(4), ()),), 2, ("",)),
         PublishedLate(Epoch(3)),
@@ -114,12 +116,13 @@ def test_the_stream_has_every_kind_of_event_in_order_as_json(tmp_path: Path) -> 
         answer.close()
         connection.close()
     names = [
-        *("phase", "notice", "spark-log-repaired", "went-back", "published-late", "phase", "epoch-started", "progress"),
+        *("phase", "notice", "notice", "spark-log-repaired", "went-back", "published-late"),
+        *("phase", "epoch-started", "progress"),
         *("epoch-failed", "epoch", "flip", "rescale-ignored", "rescaled"),
     ]
     assert [name for name, _ in found] == names
-    assert found[3][1]["damaged"] == [{"epoch": 4, "damages": []}]
-    assert found[7][1]["bytes_total"] == 2_400_000_000
+    assert found[4][1]["damaged"] == [{"epoch": 4, "damages": []}]
+    assert found[8][1]["bytes_total"] == 2_400_000_000
     assert found[-1][1]["steps"] == [{"operator_id": "by_k", "before": 2, "now": 3}]
 
 

@@ -94,6 +94,7 @@ def test_an_answer_has_the_rows_of_read_state_as_json_and_as_arrow(
     assert table.schema.metadata == expected.schema.metadata
     answer = of(get, **question)
     assert answer.json["rows"] == expected.to_pylist()
+    assert answer.json["missing"] == (["zz"] if question.get("key") == ["a", "k7", "zz"] else [])
     assert (answer.json["step"], answer.json["name"]) == ("aggregate-1", "result")
     assert answer.json["epoch"] == int(answer.headers["x-mixedmode-epoch"]) == question.get("epoch", 2)
     following = (expected.schema.metadata or {}).get(b"mixedmode.next")
@@ -266,7 +267,7 @@ def test_each_kind_of_value_has_a_form_in_json() -> None:
             "none": pa.array([None], pa.string()),
         }
     )
-    (found,) = rows_document(StateAnswer(table, 1, "s", "n", None))["rows"]
+    (found,) = rows_document(StateAnswer(table, 1, "s", "n", None), ())["rows"]
     assert json.loads(json.dumps(found)) == {
         "bytes": base64.b64encode(b"\x00\xff").decode(),
         "time": "1970-01-01T00:00:00+00:00",
@@ -282,7 +283,7 @@ def test_each_kind_of_value_has_a_form_in_json() -> None:
 
 def test_a_time_that_python_cannot_hold_is_shown_as_text() -> None:
     table = pa.table({"time": pa.array([2**58], pa.timestamp("us", "UTC"))})
-    (found,) = rows_document(StateAnswer(table, 1, "s", "n", None))["rows"]
+    (found,) = rows_document(StateAnswer(table, 1, "s", "n", None), ())["rows"]
     assert found == {"time": "11103-08-29 17:22:31.711744Z"}
 
 

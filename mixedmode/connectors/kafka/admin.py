@@ -1,6 +1,10 @@
-"""Asks the brokers for the ids of topics (KIP-516), with the Kafka client that Spark's connector brings."""
+"""Asks the brokers for the ids of topics (KIP-516) and for their first offsets.
 
-from collections.abc import Collection, Mapping
+The client is the one that Spark's connector brings.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -8,8 +12,9 @@ from pyspark.sql import SparkSession
 
 from mixedmode.connectors.kafka.errors import kafka_problem, without_connector
 from mixedmode.secrets import hidden
+from mixedmode.sources.kafka_offsets import Offsets
 
-__all__ = ["topic_ids", "with_patience"]
+__all__ = ["first_offsets", "topic_ids", "with_patience"]
 
 #: how long a start looks for a topic; the client's default is one minute, several times
 _PATIENCE = {
@@ -34,22 +39,50 @@ def topic_ids(session: SparkSession, options: Mapping[str, str], topics: Collect
     login, RetryableError if no broker answers.
     """
     jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for the client of Spark's connector
+    with _client(jvm, options, topics) as client:
+        names = jvm.java.util.ArrayList()
+        for topic in topics:
+            names.add(topic)
+        answers = client.describeTopics(names).topicNameValues()
+        none = jvm.org.apache.kafka.common.Uuid.ZERO_UUID.toString()
+        ids = {topic: _id_in(answers[topic]) for topic in topics}
+    return {topic: one for topic, one in ids.items() if one is not None and one != none}
+
+
+def first_offsets(
+    session: SparkSession, options: Mapping[str, str], partitions: Mapping[str, Collection[int]]
+) -> Offsets:
+    """Return the first offset that each of some existing partitions still has.  options and errors: as of topic_ids."""
+    jvm: Any = session._jvm  # noqa: SLF001 - as above
+    with _client(jvm, options, partitions) as client:
+        wanted = jvm.java.util.HashMap()
+        places = {
+            (topic, number): jvm.org.apache.kafka.common.TopicPartition(topic, number)
+            for topic, numbers in partitions.items()
+            for number in numbers
+        }
+        for place in places.values():
+            wanted.put(place, jvm.org.apache.kafka.clients.admin.OffsetSpec.earliest())
+        answers = client.listOffsets(wanted)
+        found: dict[str, dict[int, int]] = {}
+        for (topic, number), place in places.items():
+            found.setdefault(topic, {})[number] = answers.partitionResult(place).get().offset()
+    return found
+
+
+@contextmanager
+def _client(jvm: Any, options: Mapping[str, str], topics: Collection[str]) -> Iterator[Any]:
+    """Return a client of the brokers for the block, whose errors become those of this program, with the topics."""
     try:
         client = jvm.org.apache.kafka.clients.admin.Admin.create(_client_settings(jvm, options))
         try:
-            names = jvm.java.util.ArrayList()
-            for topic in topics:
-                names.add(topic)
-            answers = client.describeTopics(names).topicNameValues()
-            none = jvm.org.apache.kafka.common.Uuid.ZERO_UUID.toString()
-            ids = {topic: _id_in(answers[topic]) for topic in topics}
+            yield client
         finally:
             client.close(jvm.java.time.Duration.ZERO)
     except Py4JJavaError as error:
         named = ", ".join(topics)
         found = kafka_problem(str(error)) or without_connector(f"topic {named}", error)
         raise type(found)(hidden(f"{found}, topic={named}")) from error
-    return {topic: one for topic, one in ids.items() if one is not None and one != none}
 
 
 def _client_settings(jvm: Any, options: Mapping[str, str]) -> Any:

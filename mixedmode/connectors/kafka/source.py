@@ -17,15 +17,17 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.config.instants import milliseconds_from
-from mixedmode.connectors.kafka.admin import topic_ids
+from mixedmode.connectors.kafka.admin import first_offsets, topic_ids
 from mixedmode.connectors.kafka.errors import without_connector
 from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
 from mixedmode.connectors.kafka.values import REASON, KafkaValues
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import resolve, resolve_all
 from mixedmode.sources.dead_letters import KAFKA_DEAD_LETTERS, ReadsOffsetsAgain
+from mixedmode.sources.expired import LosesRecords
 from mixedmode.sources.kafka_offsets import (
     OffsetRanges,
+    Offsets,
     lines_of,
     parse_initial_offsets,
     parse_offsets,
@@ -39,7 +41,7 @@ from mixedmode.sources.topic_ids import HasTopicIds
 _DEAD_LETTER = tuple(field.name for field in KAFKA_DEAD_LETTERS[:-1])
 
 
-class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds):
+class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds, LosesRecords):
     """Topics, in a session."""
 
     def __init__(self, session: SparkSession, source: KafkaSourceSpec, *, where: str) -> None:
@@ -94,6 +96,10 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds):
     @override
     def topic_ids(self, topics: Collection[str]) -> Mapping[str, str]:
         return topic_ids(self._session, self._options(), topics)
+
+    @override
+    def first_offsets(self, partitions: Mapping[str, Collection[int]]) -> Offsets:
+        return first_offsets(self._session, self._options(), partitions)
 
     def batch_ranges(self) -> OffsetRanges:
         """Return the ranges that `batch` reads: everything that exists when this is first called."""

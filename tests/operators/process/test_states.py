@@ -9,6 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, cast
 
+import msgspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -328,15 +329,31 @@ def test_a_composed_value_that_could_not_be_read_again_is_refused_before_anythin
     assert not epochs.entries
 
 
-@pytest.mark.parametrize("state_type", [object, list, dict, Any, KeyedProcessFunction, set[Any]])
-def test_a_type_that_cannot_be_stored_is_refused_where_it_is_declared(state_type: Any) -> None:
+ANYTHING = "anything, as of Any, or of a list, dict, tuple or set that does not say what is in it"
+
+
+@pytest.mark.parametrize(
+    ("state_type", "named"),
+    [
+        *((each, ANYTHING) for each in (list, dict, tuple, Any, set[Any], dict[str, Any], dict | None)),
+        (object, "object"),
+        (KeyedProcessFunction, "KeyedProcessFunction"),
+        (list[complex], "complex"),
+        (bytearray, "bytearray"),
+        (msgspec.Raw, "raw"),
+        (int | bytes | str, "int | bytes | str"),
+        (list[str | bytes], "list[str | bytes]"),
+    ],
+)
+def test_a_type_that_cannot_be_stored_is_refused_where_it_is_declared(state_type: Any, named: str) -> None:
     with pytest.raises(InvalidJobError, match="a state cannot hold this type") as caught:
         ValueState(state_type)
     assert "Declare int, float, str" in str(caught.value)
+    assert str(caught.value).endswith(f" type={named}")
 
 
 def test_a_default_of_another_type_is_refused_where_it_is_declared() -> None:
-    with pytest.raises(InvalidJobError, match="the default of a state does not fit its type"):
+    with pytest.raises(InvalidJobError, match=r"of a state does not fit its type: .* type=int, default='0'$"):
         ValueState(int, default="0")
     with pytest.raises(InvalidJobError, match="the default of a state does not fit its type"):
         ValueState(dict[str, int], default={"a": "b"})
