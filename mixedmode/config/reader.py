@@ -37,6 +37,7 @@ SAME_SETTING: dict[Path, Path] = {
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 _MERGE = "YAML's merge key has no meaning in a job file. Write the keys out, or use an alias as a whole value. found=<<"
+_OCTAL = re.compile("[-+]?0[0-9_]")  # YAML 1.1 reads 010 as 8
 _TAG = "tag:yaml.org,2002:"
 #: more than any job needs; deeper nesting would exhaust Python's stack, and aliases of aliases its memory
 _DEPTH_MAX, _VALUES_MAX = 60, 100_000
@@ -265,6 +266,10 @@ class _Tree:
                 return node.value
             if is_flat and value is not None:
                 return str(value).lower() if isinstance(value, bool) else node.value
+            is_octal = isinstance(value, int) and _OCTAL.match(node.value)
+            if is_octal or (isinstance(value, int | float) and ":" in node.value):  # 1:30 is 90
+                text = "YAML does not read this as a decimal number. Write it without leading zeros and colons"
+                self._refuse(self._mark(node), f"{text}, or put a text in quotes. found={node.value}, read_as={value}")
             return value
         self._check_tag(node)
         return node.value

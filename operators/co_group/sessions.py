@@ -2,7 +2,7 @@
 
 A row of either side at t covers [t, t + gap); intervals of both sides that touch or overlap are one session. The rules
 of a session are those of aggregates over sessions, and so is the code that merges them (operators/window/sessions.py):
-a session ends when the watermark is beyond its end, and a row is late if the session of this row alone would be over.
+a session ends when the watermark is beyond its end. A row is late if the watermark has reached t + gap.
 
 The end of a session moves while rows come, so rows wait by key and time, and the bounds of sessions beside them. An
 epoch with new rows of a key reads only the bounds; the rows are read when the session ends.

@@ -2,9 +2,9 @@
 
 A record at t covers [t, t + gap). Intervals that touch or overlap form one session (Flink's rule, and Spark's). So a
 record exactly at the end of a session still belongs to it, and a session is complete when the watermark is beyond its
-end. A record is late if the session of this record alone would be over, including the allowed lateness. The session
-that the record might have joined does not matter (Spark's rule). So lateness depends only on the record and the
-watermark.
+end. A record is late if the watermark has reached the end of the session of this record alone, and the allowed lateness
+besides. The session that the record might have joined does not matter (Spark's rule). So lateness depends only on the
+record and the watermark.
 
     fold      turns records into the sessions of the batch alone, one partial each
     due       finds keys with a session that fires or is purged in this epoch, as rows without a session

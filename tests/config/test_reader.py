@@ -163,6 +163,16 @@ def test_dates_and_what_only_looks_like_a_number_are_text() -> None:
     }
 
 
+@pytest.mark.parametrize(("written", "read_as"), [("010", 8), ("-0_7", -7), ("1:30", 90), ("1:30.5", 90.5)])
+def test_a_number_that_yaml_reads_as_another_one_is_refused(written: str, read_as: float) -> None:
+    for found in (problems(f"a: {written}"), problems("a: 1", f"a={written}"), problems(f"a: [{written}]")):
+        assert len(found) == 1
+        assert found[0].endswith(f"or put a text in quotes. found={written}, read_as={read_as}")
+    assert read(f"a: '{written}'\nb: 0\nc: 0x10\nd: 1_000\ne: 0.5\nf: 01.5").values == {
+        "a": written, "b": 0, "c": 16, "d": 1000, "e": 0.5, "f": 1.5
+    }  # fmt: skip
+
+
 def test_an_alias_stands_for_the_value_it_names() -> None:
     document = read("sources:\n  a: &a {format: csv}\n  b: *a\n")
     assert document.problems == []

@@ -82,11 +82,9 @@ class First:
 
     step: Step
     bounds: Bounds
-    is_session: bool = False
 
     def is_over(self, time_us: int, over_us: int) -> bool:
-        end_us = max(end for _, end in self.bounds(time_us))
-        return end_us < over_us if self.is_session else end_us <= over_us
+        return max(end for _, end in self.bounds(time_us)) <= over_us
 
 
 def firsts(draw: st.DrawFn, *, is_keyed: bool) -> First:
@@ -96,7 +94,7 @@ def firsts(draw: st.DrawFn, *, is_keyed: bool) -> First:
         First(sliding(12, 4, is_keyed=is_keyed), sliding_bounds(12, 4)),
         First(sliding(10, 4, is_keyed=is_keyed), sliding_bounds(10, 4)),
         First(cumulating(12, 4, is_keyed=is_keyed), cumulating_bounds(12, 4)),
-        *([First(session(6), lambda t: [(t, t + 6 * MS)], is_session=True)] * is_keyed),
+        *([First(session(6), lambda t: [(t, t + 6 * MS)])] * is_keyed),
     ]
     return draw(st.sampled_from(kinds))
 
