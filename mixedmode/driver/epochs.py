@@ -7,10 +7,9 @@ the manifest and only publishes. If the cause is outside mixedmode, the run itse
 row as the job tolerates.
 """
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from py4j.protocol import Py4JError
@@ -18,11 +17,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.decide import (
     EpochPolicy,
     Gap,
-    Mode,
     Republish,
     RunEpoch,
     SkipPublished,
@@ -31,31 +28,23 @@ from mixedmode.checkpoint.decide import (
     decide_epoch_policy,
 )
 from mixedmode.checkpoint.gc import discard_attempts
-from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
+from mixedmode.checkpoint.log import AlreadyCommitted, Committed
 from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.checkpoint.spark_log import has_new_input
-from mixedmode.checkpoint.types import Epoch, Generation, Manifest, SourceLog, StagedFile
-from mixedmode.clock import Clock
-from mixedmode.config import JobSpec
+from mixedmode.checkpoint.types import Epoch, Manifest, SourceLog, StagedFile
 from mixedmode.crash_points import reach
-from mixedmode.driver.aside import Aside
-from mixedmode.driver.backlogs import SourceBacklogs
-from mixedmode.driver.dead_letters import DeadLetters, FilesOf
-from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, Observer, processing_lag_seconds
-from mixedmode.driver.expired_records import ExpiredRecords
-from mixedmode.driver.input_records import InputRecords
-from mixedmode.driver.topic_ids import TopicIds
+from mixedmode.driver.dead_letters import FilesOf
+from mixedmode.driver.epoch_context import EpochContext, EpochInput
+from mixedmode.driver.epoch_manifest import manifest_of
+from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochStarted, processing_lag_seconds
 from mixedmode.errors import CorruptStateError, FencedError, MixedmodeError, RetryableError
-from mixedmode.executor.protocol import EpochResult, EpochTask, Executor, StageSettings
-from mixedmode.plan.job_plan import JobPlan
+from mixedmode.executor.protocol import EpochResult, EpochTask, StageSettings
 from mixedmode.profile import Profile, add_seconds
 from mixedmode.sinks import Sinks
 from mixedmode.spark.deadline import deadline
 from mixedmode.spark.errors import explained
-from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.jvm import has_ended
-from mixedmode.tasks.timing import Timing, source_progress, timing_at
-from mixedmode.time import MIN_TIME_US
+from mixedmode.tasks.timing import Timing, timing_at
 
 #: returns the settings of an epoch, once its policy is decided
 SettingsOf = Callable[[Epoch, EpochPolicy], StageSettings]
@@ -63,54 +52,6 @@ SettingsOf = Callable[[Epoch, EpochPolicy], StageSettings]
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
     """The run was asked to stop before this epoch began; Spark passes the same epoch again at the next start."""
-
-
-@dataclass(frozen=True, slots=True)
-class EpochContext:
-    """Everything that stays the same for all epochs of a run.
-
-    `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
-    Spark's offset entries, the number of its source. `present`: returns {input file that exists: bytes}. `files_of`:
-    returns {source: its files of an epoch}.
-    """
-
-    spec: JobSpec
-    plan: JobPlan
-    executor: Executor[DataFrame]
-    log: CheckpointLog
-    generation: Generation
-    sinks: Sinks
-    mode: Mode
-    clock: Clock
-    observer: Observer
-    stop: threading.Event
-    log_file: str
-    spark_folder: SparkFolder
-    dead_letters: DeadLetters
-    backlogs: SourceBacklogs
-    line_sources: Sequence[int]
-    present: Callable[[Sequence[str]], Mapping[str, int]]
-    files_of: Callable[[FilesOf], Mapping[str, tuple[str, ...]]]
-    records: InputRecords
-    aside: Aside
-    topic_ids: TopicIds
-    expired: ExpiredRecords
-
-
-@dataclass(frozen=True, slots=True)
-class EpochInput:
-    """The input of one epoch, and its task. `frame` is None when the input has ended.
-
-    `source_logs` are for the manifest.
-    """
-
-    session: SparkSession
-    frame: DataFrame | None
-    task: EpochTask
-    policy: EpochPolicy
-    offsets: str
-    source_logs: tuple[SourceLog, ...] = ()
-    files: FilesOf = ()
 
 
 class EpochRunner:
@@ -221,7 +162,7 @@ class EpochRunner:
                     result = self._run_stages(given, before)
             with profile.stage("driver: commit"):
                 context.aside.settle()
-                manifest = self._manifest(given, result)
+                manifest = manifest_of(context, given, result, self.latest)
                 reach("before-manifest", given.task.epoch)
                 manifest = self._commit(manifest)
             self.inputs_taken += has_new_input(before, given.offsets, has_clock=context.plan.uses_clock)
@@ -336,44 +277,6 @@ class EpochRunner:
                 f"epoch={committed.epoch}, latest_committed={epochs[-1]}, own_generation={committed.generation}"
             )
             raise FencedError(msg)
-
-    def _manifest(self, given: EpochInput, result: EpochResult) -> Manifest:
-        context, settings, timing = self._context, given.task.settings, given.task.timing
-        watermark_us = timing.after(result.progress).watermark_us
-        return Manifest(
-            job=context.spec.name,
-            epoch=given.task.epoch,
-            generation=context.generation,
-            previous=None if self.latest is None else self.latest.epoch,
-            created_ms=context.clock.now_ms(),
-            is_backlog=given.policy.is_backlog,
-            strategy=given.task.strategy,
-            parallelism=settings.parallelism,
-            max_parallelism=settings.max_parallelism,
-            sources=source_progress(context.plan.progress_names, timing, result.progress, self.latest),
-            watermark_us=None if watermark_us == MIN_TIME_US else watermark_us,
-            step_watermarks=timing.steps_after(result.progress, context.plan.step_times),
-            clock_ms=timing.clock_ms,
-            is_final=timing.is_final,
-            offsets=given.offsets,
-            operators=result.operators,
-            list_states=result.list_states,
-            backlog_sources=tuple(sorted(given.policy.sources)),
-            source_logs=given.source_logs,
-            outputs=result.outputs,
-            output_names=tuple(context.sinks.by_name),
-            output_contents=contents_after(self.latest, given.task.epoch, result.outputs, tuple(context.sinks.by_name)),
-            records_in=result.progress.records,
-            records_late=result.progress.late,
-            records_ahead=result.progress.ahead,
-            records_skipped=result.skipped,
-            rows_out=result.rows_out,
-            pairs=result.pairs,
-            dimensions=result.dimensions,
-            topic_ids=context.topic_ids.of(given.offsets),
-            rows_read=result.progress.rows_read,
-            joins=result.joins,
-        )
 
     def _offsets(self, epoch: Epoch) -> str:
         text = self._context.spark_folder.offsets(epoch)

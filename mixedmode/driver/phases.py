@@ -21,7 +21,8 @@ from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import ModePolicy, SourceSpec
 from mixedmode.driver.autoscaler import Autoscaler, scale_targets
-from mixedmode.driver.epochs import EpochContext, EpochRunner, StopRequested
+from mixedmode.driver.epoch_context import EpochContext
+from mixedmode.driver.epochs import EpochRunner, StopRequested
 from mixedmode.driver.events import Flipped
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.pausing import Pauses

@@ -30,7 +30,8 @@ from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.dead_letters import DeadLetters
 from mixedmode.driver.early import keep_checkpoints_private, log_folder_of
 from mixedmode.driver.engine import Engine
-from mixedmode.driver.epochs import EpochContext, EpochRunner, publish_committed
+from mixedmode.driver.epoch_context import EpochContext
+from mixedmode.driver.epochs import EpochRunner, publish_committed
 from mixedmode.driver.events import EpochCommitted, EpochStarted, Notice, Observer, PhaseBegan, PublishedLate
 from mixedmode.driver.expired_records import ExpiredRecords
 from mixedmode.driver.input_records import InputRecords

@@ -1,4 +1,4 @@
-"""Which lost records of topics a job tells, and when it asks for them. The brokers are a dictionary."""
+"""A job tells each lost record of a topic once, and asks before epochs with records. The brokers are a dictionary."""
 
 import json
 from collections.abc import Collection, Mapping

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.connectors.files.source import FileSource
-from mixedmode.driver.epochs import EpochRunner
+from mixedmode.driver import epochs
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
 from tests.harness import SPARK, output_changes, output_rows, run, write_text
@@ -146,7 +146,7 @@ def test_in_every_mode_wrong_lines_are_dead_letters_once_also_when_an_epoch_is_r
         run(job, spark)
     else:
         with monkeypatch.context() as broken:
-            broken.setattr(EpochRunner, "_manifest", _fails)
+            broken.setattr(epochs, "manifest_of", _fails)
             with pytest.raises(RetryableError, match="of this test"):
                 run(job, spark)
         run(job, spark, feed=[lambda: put(tmp_path / "in", "2." + kind, files["2." + kind])])
