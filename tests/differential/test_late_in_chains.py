@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from hypothesis import Phase, find, given, settings
@@ -28,7 +29,7 @@ from tests.differential.test_time_in_chains import (
     tumbling,
     windowed,
 )
-from tests.differential.timelines import MODES, MS, Case, Mode, cases, microseconds
+from tests.differential.timelines import MODES, MS, Case, Event, Mode, cases, microseconds
 from tests.harness import output_rows
 
 
@@ -190,6 +191,31 @@ def test_steps_after_a_window_have_the_answer_of_the_records_that_it_accepts(lat
             assert Counter((r["k"], microseconds(r["t"])) for r in left_out) == Counter(
                 (event.key, event.time_us) for event in late.case.events
             ) - Counter((row["k"], row["t"]) for row in kept), mode
+
+
+#: the record at 45 ms is not late, but comes when the session of the one at 43 ms has ended
+AFTER_A_SESSION = Case(
+    events=(Event("new", 43 * MS, 1), Event("both", 63 * MS, 2), Event("new", 45 * MS, 4)),
+    bound_ms=13,
+    flip=2,
+    cuts=(1, 2),
+    parallelism=1,
+    slices=1,
+    sort_memory="64MB",
+    restores={},
+)
+
+
+def test_a_record_that_comes_after_the_end_of_a_session_starts_another(tmp_path: Path) -> None:
+    late = Late(AFTER_A_SESSION, First(session(6), lambda t: [(t, t + 6 * MS)]), 0, {}, (tumbling(100),))
+    assert {mode: len(late.first.step.apply(late.kept(mode))) for mode in MODES} == {
+        "batch": 2,
+        "mixed": 3,
+        "streaming": 3,
+    }
+    for mode in MODES:
+        found = told(play(late.case, mode, [late.first.step, *late.chain], tmp_path / mode, None))
+        assert found == late.expected(mode), mode
 
 
 def test_some_cases_leave_records_out_in_streaming_and_keep_them_in_mixed_mode() -> None:

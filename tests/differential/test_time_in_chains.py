@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -84,17 +84,28 @@ def peaks(size_ms: int, *, is_keyed: bool = True) -> Step:
 
 
 def session(gap_ms: int) -> Step:
-    def apply(rows: Sequence[Row]) -> list[Row]:
+    """Sessions of the rows. One that ends before a row's `over_us` is over: the row does not join it."""
+
+    def sessions(rows: Sequence[Row]) -> list[list[Row]]:
         by_key = defaultdict[Any, list[Row]](list)
         for row in sorted(rows, key=lambda row: row["t"]):
             by_key[row["k"]].append(row)
         found = []
-        for k, own in by_key.items():
+        for own in by_key.values():
             ends = [i + 1 for i, (a, b) in enumerate(pairwise(own)) if b["t"] - a["t"] > gap_ms * MS]
-            for first, end in pairwise([0, *ends, len(own)]):
-                inside = own[first:end]
-                found.append(of_window(inside[0]["t"], inside[-1]["t"] + gap_ms * MS, k, inside))
+            found += [own[first:end] for first, end in pairwise([0, *ends, len(own)])]
         return found
+
+    def end(session: list[Row]) -> int:
+        return int(session[-1]["t"]) + gap_ms * MS
+
+    def apply(rows: Sequence[Row]) -> list[Row]:
+        ended, still_open = list[list[Row]](), list[list[Row]]()
+        for over_us, accepted in groupby(rows, key=lambda row: row.get("over_us", 0)):
+            ended += [session for session in still_open if end(session) < over_us]
+            still_open = [session for session in still_open if end(session) >= over_us]
+            still_open = sessions([*(row for session in still_open for row in session), *accepted])
+        return [of_window(own[0]["t"], end(own), own[0]["k"], own) for own in (*ended, *still_open)]
 
     return Step(partial(windowed, is_keyed=True, session=f"{gap_ms}ms"), apply)
 
