@@ -103,9 +103,13 @@ class JoinLayout:
                 taken.append((own[0][column.index], own[1]))
         return pieces_of(next(len(own[1]) for own in given if own is not None), taken)
 
-    def shared_columns(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
+    def shared_columns(self, columns: Sequence[pa.Array], sides: UInt8s) -> list[pa.Array]:
         """Return the shared columns of rows (n,).  columns: of the left, then of the right; NULL in other rows."""
         starts = (0, len(self.sides[LEFT]))
+        if len(sides) and (sides == sides[0]).all():
+            first = starts[sides[0]]
+            own = columns[first : first + len(self.sides[sides[0]])]
+            return self._shared_of_side(int(sides[0]), own, len(sides))
         given: dict[str, list[pa.Array]] = {}
         for side, names in enumerate(_shared(self.sides, self.times).names):
             for index, name in enumerate(names):
@@ -135,7 +139,7 @@ class JoinLayout:
             sides, times = sides[rows], times[rows]
         encoded = encode_keys(keys, self.key_schema)
         groups = key_groups(encoded, max_parallelism=max_parallelism)
-        shared = self.shared_columns(columns)
+        shared = self.shared_columns(columns, sides)
         return Folded(self.table(groups, encoded, times, sides, shared), np.flatnonzero(is_late))
 
     def table(
@@ -160,13 +164,13 @@ class JoinLayout:
     def marker_table(self, groups: npt.NDArray[np.uint16], keys: pa.Array, side: int) -> pa.Table:
         """Return rows (n,) without columns, at time 0, as a table for the sorter.  side: not one of the two."""
         size = len(keys)
-        nulls = [pa.nulls(size, field.type) for field in self.input_fields[1:]]
+        unread = [_unread(size, field.type) for field in self.input_fields[1:]]
         times_us, sides = np.zeros(size, np.int64), np.full(size, side, np.uint8)
-        return self.table(groups, self.as_keys(keys), times_us, sides, nulls)
+        return self.table(groups, self.as_keys(keys), times_us, sides, unread)
 
     def _shared_of_side(self, side: int, columns: Sequence[pa.Array], size: int) -> list[pa.Array]:
         own = dict(zip(_shared(self.sides, self.times).names[side], columns, strict=True))
-        return [own[f.name] if f.name in own else pa.nulls(size, f.type) for f in self.input_fields[1:]]
+        return [own[f.name] if f.name in own else _unread(size, f.type) for f in self.input_fields[1:]]
 
     def as_keys(self, keys: pa.LargeBinaryArray) -> pa.Array:
         """Return encoded keys (n,) in the type that `encode_keys` gives them."""
@@ -211,6 +215,16 @@ def _shared(sides: Sides, times: tuple[int | None, int | None]) -> _Shared:
     return _Shared(
         tuple(pa.field(name, data_type) for (data_type, _), name in fields.items()), (names[LEFT], names[RIGHT])
     )
+
+
+def _unread(size: int, data_type: pa.DataType) -> pa.Array:
+    """Return a column (n,) for rows of the other side, of which no value is read.
+
+    Where the type allows it, it has no NULL: Arrow copies the rows of a column without NULLs four times as fast.
+    """
+    if not (pa.types.is_primitive(data_type) or pa.types.is_decimal(data_type)):
+        return pa.nulls(size, data_type)
+    return pa.Array.from_buffers(data_type, size, [None, pa.py_buffer(bytes(-(-size * data_type.bit_width // 8)))])
 
 
 def _either(columns: Sequence[pa.Array]) -> pa.Array:

@@ -114,7 +114,7 @@ class RegularJoinOperator(JoinBase):
         """Return the rows of both sides that may be in the result. No row is late."""
         del late_us
         assert batch.sides is not None, "a join has two sides"
-        sides, keys, columns = batch.sides, batch.keys, self.layout.shared_columns(batch.arguments)
+        sides, keys, columns = batch.sides, batch.keys, self.layout.shared_columns(batch.arguments, batch.sides)
         if self.is_changelog:
             columns.append(pa.array(np.ones(len(sides), np.int64) if batch.weights is None else batch.weights))
         is_null = null_keys(keys)
