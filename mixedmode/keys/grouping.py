@@ -6,10 +6,10 @@ integer. After each column the numbers are dense again, and so below 2**31. So n
     Example: the columns (x, y, x) and (1, 1, 2) have the numbers 0, 1, 0 and 0, 0, 1. With 2 numbers in the second
     column, the pairs are 0 * 2 + 0, 1 * 2 + 0, 0 * 2 + 1, that is 0, 2, 1. The dense groups are 0, 1, 2.
 
-Integers of a small range are numbered with a table, which is several times faster than a hash table. For other
-integers, a sample estimates the number of distinct values. If it is large, the values are sorted by their hash, because
-Arrow's hash table would take hundreds of bytes per value while it grows. Strings of at most 8 bytes are numbered as
-integers of the same bytes.
+Of equal integers in a row, one is numbered. Integers of a small range are numbered with a table, which is several times
+faster than a hash table. For other integers, a sample estimates the number of distinct values. If it is large, the
+values are sorted by their hash, because Arrow's hash table would take hundreds of bytes per value while it grows.
+Strings of at most 8 bytes are numbered as integers of the same bytes.
 
 Invariants (tests/keys/test_grouping.py):
   I1  codes[i] == codes[j]  exactly when  rows i and j are equal in all columns (NULL == NULL, NaN == NaN, -0.0 == 0.0)
@@ -28,6 +28,8 @@ from mixedmode.keys.arrow import I64, U64, AnyNumpy, Bools
 from mixedmode.keys.rows import WORD_BYTES, BinaryRows, binary_rows, first_words
 from mixedmode.keys.sample import HASH_FACTOR, SAMPLED_KEYS, sampled_rows
 from mixedmode.keys.values import integers_of, to_ordered, valid_mask
+
+_ROWS_PER_RUN = 4  # with shorter runs of equal values, repeating their numbers takes as long as numbering the rows
 
 _TABLE_SPAN_PER_ROW = 2  # beyond this the table is mostly empty, and a hash table is smaller and as fast
 
@@ -52,11 +54,18 @@ def group_codes(columns: Sequence[pa.Array]) -> Groups:
     assert len(columns[0]) < 2**31, len(columns[0])
     groups = _number_column(columns[0])
     for column in columns[1:]:
-        assert len(column) == len(groups.codes), (len(column), len(groups.codes))
-        other = _number_column(column)
-        paired = groups.codes.astype(np.int64) * len(other.first_row) + other.codes
-        groups = _number_integers(paired)
+        groups = paired_groups(groups, _number_column(column))
     return groups
+
+
+def paired_groups(groups: Groups, other: Groups) -> Groups:
+    """Group rows (n,) that have a group of two kinds by the pair of both."""
+    assert len(other.codes) == len(groups.codes), (len(other.codes), len(groups.codes))
+    if len(groups.first_row) == 1:
+        return other
+    if len(other.first_row) == 1:
+        return groups
+    return _number_integers(groups.codes.astype(np.int64) * len(other.first_row) + other.codes)
 
 
 def distinct_part(columns: Sequence[pa.Array]) -> float:
@@ -129,6 +138,10 @@ def _words_of(rows: BinaryRows) -> U64 | None:
 def _number_integers(values: AnyNumpy) -> Groups:
     if len(values) == 0:
         return Groups(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64))
+    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
+    if len(starts) * _ROWS_PER_RUN <= len(values):
+        runs = _number_integers(values[starts])
+        return Groups(np.repeat(runs.codes, np.diff(starts, append=len(values))), starts[runs.first_row])
     low, high = int(values.min()), int(values.max())
     if high - low < _TABLE_SPAN_PER_ROW * len(values):
         return _number_by_table(values.astype(np.int64, copy=False) - low, high - low + 1)

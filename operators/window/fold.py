@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.keys import KeySchema, group_codes
+from mixedmode.keys import KeySchema, group_codes, paired_groups
 from mixedmode.operators.aggregate import Aggregator
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Rows
@@ -63,9 +63,9 @@ def fold_time_windows(
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
     pane_ends = windows.panes(times)
-    panes = group_codes([pa.array(pane_ends), pa.array(keys.codes)])  # panes first: records come in time order
+    panes = paired_groups(group_codes([pa.array(pane_ends)]), keys.numbers)  # panes first: records come in time order
     registers = aggregator.partials(Grouping(panes.codes, len(panes.first_row), batch.weights), _rows(batch))
-    key_codes, pane_ends = keys.codes[panes.first_row], pane_ends[panes.first_row]
+    key_codes, pane_ends = keys.numbers.codes[panes.first_row], pane_ends[panes.first_row]
     row, ends = windows.windows_of_panes(pane_ends)
     is_open = ends > over_us  # a record may be late for some of its windows only
     late_rows = np.empty(0, np.intp)
@@ -89,8 +89,8 @@ def fold_sessions(
     """Return one partial per key and session of the batch, computed from the records of the batch alone."""
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
-    order = _by_key_and_time(keys.codes, times)
-    codes, sorted_times = keys.codes[order], times[order]
+    order = _by_key_and_time(keys.numbers.codes, times)
+    codes, sorted_times = keys.numbers.codes[order], times[order]
     begins = np.ones(len(order), np.bool_)
     begins[1:] = (codes[1:] != codes[:-1]) | (sorted_times[1:] - sorted_times[:-1] > gap_us)
     first = np.flatnonzero(begins)
@@ -110,7 +110,8 @@ def fold_records(
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
     registers = aggregator.partials(Grouping(np.arange(len(times)), len(times)), _rows(batch))
-    return FoldedWindows(keys.encoded.take(pa.array(keys.codes)), keys.groups[keys.codes], times, times, registers)
+    codes = keys.numbers.codes
+    return FoldedWindows(keys.encoded.take(pa.array(codes)), keys.groups[codes], times, times, registers)
 
 
 def _rows(batch: Batch) -> Rows:

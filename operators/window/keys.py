@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys import KeySchema, encode_keys, group_codes, key_groups
+from mixedmode.keys import Groups, KeySchema, encode_keys, group_codes, key_groups
 from mixedmode.keys.rows import binary_rows, read_at
 from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.keys import range_of_group
@@ -33,12 +33,12 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class NumberedKeys:
-    """The distinct keys of a batch. `codes` (n,) is the index of each record's key.
+    """The distinct keys of a batch. `numbers`: the index of each record's key, and the first record of each key.
 
     `encoded` (keys,) are the encoded keys, and `groups` (keys,) their key groups (uint16).
     """
 
-    codes: npt.NDArray[np.int32]
+    numbers: Groups
     encoded: pa.Array
     groups: npt.NDArray[np.uint16]
 
@@ -53,10 +53,10 @@ def number_keys(
 ) -> NumberedKeys:
     """Number the distinct keys of `rows` records; `keys` is empty if `key_schema` is None."""
     columns = list(keys) if key_schema is not None else [pa.array(np.zeros(rows, np.int8))]
-    groups = group_codes(columns)
-    first = pa.array(groups.first_row)
+    numbers = group_codes(columns)
+    first = pa.array(numbers.first_row)
     encoded = encode_keys([column.take(first) for column in columns], stored_schema(key_schema))
-    return NumberedKeys(groups.codes, encoded, key_groups(encoded, max_parallelism=max_parallelism))
+    return NumberedKeys(numbers, encoded, key_groups(encoded, max_parallelism=max_parallelism))
 
 
 def encoded_times(times_us: Int64s) -> pa.Array:

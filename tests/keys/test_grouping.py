@@ -75,6 +75,17 @@ def test_groups_equal_those_of_a_dictionary_of_tuples(columns: list[pa.Array]) -
     _check(group_codes(columns), columns)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    columns=st.lists(st.lists(st.tuples(st.integers(-3, 3), st.integers(1, 12)), max_size=20), min_size=1, max_size=3)
+)
+def test_equal_integers_in_a_row_are_in_the_groups_of_the_others(columns: list[list[tuple[int, int]]]) -> None:
+    repeated = [np.repeat(*np.array(runs or np.zeros((0, 2)), np.int64).T) for runs in columns]
+    rows = min(map(len, repeated))
+    found = [pa.array(values[:rows] * 2**40) for values in repeated]
+    _check(group_codes(found), found)
+
+
 @pytest.mark.parametrize("data_type", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.text(st.sampled_from("ab\x00é"), max_size=9)), skipped=st.integers(0, 3))

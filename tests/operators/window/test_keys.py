@@ -66,7 +66,7 @@ def test_a_range_of_times_holds_the_times_after_the_first_and_up_to_the_second(
 
 def test_records_without_a_key_have_one_key_in_one_key_group() -> None:
     found = number_keys([], None, 4, max_parallelism=128)
-    assert found.codes.tolist() == [0, 0, 0, 0]
+    assert found.numbers.codes.tolist() == [0, 0, 0, 0]
     assert len(found.encoded) == len(found.groups) == 1
     assert found.groups[0] == number_keys([], None, 1, max_parallelism=128).groups[0]
     assert len(number_keys([], None, 0, max_parallelism=128).encoded) == 0
