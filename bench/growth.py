@@ -43,7 +43,12 @@ Work = Callable[[KeyedStateBackend, KeyGroupRange], None]
 
 OPERATOR = "step-1"
 MEMORY = MemoryShares(
-    sort_bytes=8 * 2**20, key_bytes=2**20, cache_bytes=8 * 2**20, columns_bytes=8 * 2**20, records_bytes=2**20
+    sort_bytes=8 * 2**20,
+    key_bytes=2**20,
+    cache_bytes=8 * 2**20,
+    columns_bytes=8 * 2**20,
+    scanned_columns_bytes=8 * 2**20,
+    records_bytes=2**20,
 )
 OFFSETS = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1700000000000,"conf":{}}\n{"logOffset":%d}'
 #: as the state of a count and a sum: version, schema, validity, a small number, a double that does not compress

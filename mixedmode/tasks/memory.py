@@ -35,13 +35,16 @@ class MemoryShares:
     `records_bytes`: of records that are folded at once. The rows that are collected for sorting leave room for that.
 
     `columns_bytes`: the largest run that is also written as columns. It equals `cache_bytes` of the streaming strategy
-    with every strategy, because the live epochs after a backlog read the columns.
+    with every strategy, because the live epochs after a backlog read the columns. `scanned_columns_bytes`: the same for
+    states that are only scanned. Their columns serve merges, and the run of a backlog is merged when about as many
+    entries have come, if ever; so it has none.
     """
 
     sort_bytes: int
     key_bytes: int
     cache_bytes: int
     columns_bytes: int
+    scanned_columns_bytes: int
     records_bytes: int
 
 
@@ -74,4 +77,5 @@ def share_memory(managed_bytes: int, attributes: OperatorAttributes, strategy: E
     sort_bytes = max(1, managed_bytes - cache_bytes)
     key_bytes = max(1, managed_bytes // _KEY_PART)
     columns_bytes, records_bytes = managed_bytes // _CACHE_PART_STREAMING, max(1, managed_bytes // _RECORDS_PART)
-    return MemoryShares(sort_bytes, key_bytes, cache_bytes, columns_bytes, records_bytes)
+    scanned_columns_bytes = 0 if is_sorted else columns_bytes
+    return MemoryShares(sort_bytes, key_bytes, cache_bytes, columns_bytes, scanned_columns_bytes, records_bytes)

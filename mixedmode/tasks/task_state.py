@@ -168,6 +168,7 @@ class TaskState:
         return RunWriter(
             self._folder / folder,
             columns_bytes=self._memory.columns_bytes,
+            scanned_columns_bytes=self._memory.scanned_columns_bytes,
             opened=opened,
             only_scanned={state.state_id for state in self._states if not state.is_read_by_key},
         )

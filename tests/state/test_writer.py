@@ -125,6 +125,18 @@ def test_the_time_spent_writing_is_counted(tmp_path: Path) -> None:
         writer.finish()
 
 
+@pytest.mark.parametrize("scanned_columns_bytes", [0, 10_000])
+def test_a_state_that_is_only_scanned_has_columns_of_its_own_limit(tmp_path: Path, scanned_columns_bytes: int) -> None:
+    with RunWriter(
+        tmp_path, columns_bytes=10_000, scanned_columns_bytes=scanned_columns_bytes, only_scanned={2}
+    ) as writer:
+        for state_id in (1, 2):
+            writer.write(state_id, [b"key"], [b"v"])
+        read_by_key, scanned = writer.finish()
+        assert read_by_key.columns is not None
+        assert (scanned.columns is not None) == bool(scanned_columns_bytes)
+
+
 def test_the_file_of_a_state_that_is_only_scanned_has_no_filter(tmp_path: Path) -> None:
     keys, values = [b"\0\0%c%05d" % (7, number) for number in range(1000)], [b"v"] * 1000
     with RunWriter(tmp_path, only_scanned={2}) as writer:

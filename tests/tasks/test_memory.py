@@ -21,10 +21,10 @@ SORTS, DOES_NOT = OperatorAttributes(), OperatorAttributes(internal_sorter_suppo
 
 def test_in_backlog_the_sorter_has_nearly_everything_and_live_half() -> None:
     assert share_memory(800, SORTS, "sorted") == MemoryShares(
-        700, key_bytes=50, cache_bytes=100, columns_bytes=400, records_bytes=100
+        700, key_bytes=50, cache_bytes=100, columns_bytes=400, scanned_columns_bytes=0, records_bytes=100
     )
     assert share_memory(800, SORTS, "streaming") == MemoryShares(
-        400, key_bytes=50, cache_bytes=400, columns_bytes=400, records_bytes=100
+        400, key_bytes=50, cache_bytes=400, columns_bytes=400, scanned_columns_bytes=400, records_bytes=100
     )
 
 

@@ -63,6 +63,7 @@ def _trailer(kind: int, digest: int) -> bytes:
     return struct.pack("<BI", kind, (digest ^ kind * 0x6B9083D9) & 0xFFFFFFFF)
 
 
+@lru_cache(4096)  # of blocks, whose sizes are mostly a few
 def varint(number: int) -> bytes:
     """Return a number >= 0 with 7 bits in each byte. Example: 300 is ac 02."""
     out = bytearray()

@@ -66,7 +66,8 @@ class RunWriter:
     """Context manager for the files of one (epoch, operator, subtask) attempt; leaving it before `finish` removes them.
 
     Runs of at most `columns_bytes` are also written as columns. `opened` is called with the state and the path of each
-    file when it is opened; bytes are only appended to the file. `only_scanned`: states whose files need no filter.
+    file when it is opened; bytes are only appended to the file. `only_scanned`: states whose files need no filter, and
+    whose columns have at most `scanned_columns_bytes`.
     """
 
     def __init__(
@@ -74,11 +75,13 @@ class RunWriter:
         folder: Path,
         *,
         columns_bytes: int = 0,
+        scanned_columns_bytes: int = 0,
         opened: Callable[[int, Path], None] | None = None,
         only_scanned: Collection[int] = (),
     ) -> None:
         self._folder = folder
         self._columns_bytes = columns_bytes
+        self._scanned_columns_bytes = scanned_columns_bytes
         self._opened = opened
         self._only_scanned = only_scanned
         self._open: dict[int, _Files] = {}  #: by state id; only for states with entries
@@ -130,9 +133,10 @@ class RunWriter:
     def _files(self, state_id: int) -> _Files:
         if state_id not in self._open:
             self._folder.mkdir(parents=True, exist_ok=True)
-            columns = ColumnsWriter(self._path(state_id).with_suffix(".columns"), bytes_max=self._columns_bytes)
-            has_filter = state_id not in self._only_scanned
-            self._open[state_id] = _Files(self._path(state_id), columns, has_filter=has_filter)
+            is_scanned = state_id in self._only_scanned
+            bytes_max = self._scanned_columns_bytes if is_scanned else self._columns_bytes
+            columns = ColumnsWriter(self._path(state_id).with_suffix(".columns"), bytes_max=bytes_max)
+            self._open[state_id] = _Files(self._path(state_id), columns, has_filter=not is_scanned)
             if self._opened is not None:
                 self._opened(state_id, self._path(state_id))
         return self._open[state_id]
