@@ -17,12 +17,13 @@ https://github.com/facebook/rocksdb/blob/main/table/format.cc (checksums).
 """
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
@@ -102,23 +103,33 @@ class Entries:
     offsets: I64
     width: int | None
 
-    def block(self, start: int, end: int, *, entries_per_restart: int = ENTRIES_PER_RESTART) -> bytes:
-        """Return the block of the entries [start, end)."""
-        offsets = self.offsets[start : end + 1]
-        if self.width is None:
-            restarts = _restarts(offsets[:-1:entries_per_restart] - offsets[0])
-        else:
-            restarts = _uniform_restarts(end - start, self.width, entries_per_restart)
-        return b"".join((self.data[offsets[0] : offsets[-1]], restarts))  # type: ignore[arg-type]  # a buffer, too
+    def blocks(
+        self, ranges: Sequence[tuple[int, int]], *, entries_per_restart: int = ENTRIES_PER_RESTART
+    ) -> Iterator[bytes]:
+        """Yield the block of each range [start, end) of entries; the ranges cover all entries, in order."""
+        firsts = self.offsets[[start for start, _ in ranges]]
+        bounds = pairwise([*firsts.tolist(), int(self.offsets[-1])])
+        for (first, end), restarts in zip(bounds, self._restarts(ranges, firsts, entries_per_restart), strict=True):
+            yield b"".join((self.data[first:end], restarts))  # type: ignore[arg-type]  # a buffer, too
+
+    def _restarts(self, ranges: Sequence[tuple[int, int]], firsts: I64, entries_per_restart: int) -> Iterator[bytes]:
+        """Yield the restart points of each block, and their number.  firsts: the offset of its first entry."""
+        if self.width is not None:
+            for start, end in ranges:
+                yield _uniform_restarts(end - start, self.width, entries_per_restart)
+            return
+        in_block = (self.offsets[:-1] - np.repeat(firsts, np.diff(ranges).ravel())).astype("<u4")
+        for start, end in ranges:
+            yield _with_number(in_block[start:end:entries_per_restart])
 
 
-def _restarts(offsets: I64) -> bytes:
-    return offsets.astype("<u4").tobytes() + struct.pack("<I", len(offsets))
+def _with_number(offsets: npt.NDArray[np.uint32]) -> bytes:
+    return offsets.tobytes() + struct.pack("<I", len(offsets))
 
 
 @lru_cache(64)
 def _uniform_restarts(entries: int, width: int, entries_per_restart: int) -> bytes:
-    return _restarts(np.arange(0, entries, entries_per_restart) * width)
+    return _with_number((np.arange(0, entries, entries_per_restart) * width).astype("<u4"))
 
 
 def cuts(offsets: I64, size: int) -> list[tuple[int, int]]:

@@ -32,6 +32,7 @@ from mixedmode.state.rocksdb.options import BLOCK_BYTES, BLOOM_BITS_PER_KEY
 from mixedmode.state.rocksdb.sst_blocks import (
     KEY_TRAILER,
     XXH3_CHECKSUM,
+    Entries,
     cuts,
     encode_entries,
     in_file,
@@ -115,7 +116,7 @@ class SstFile:
     def _write_group(self, keys: _Keys, values: _Values) -> None:
         entries = encode_entries(keys, values, KEY_TRAILER)
         ranges = cuts(entries.offsets, BLOCK_BYTES)
-        blocks = [in_file(entries.block(start, end), compresses=True) for start, end in ranges]
+        blocks = [in_file(block, compresses=True) for block in entries.blocks(ranges)]
         self._file.write(b"".join(blocks))
         self._block_bytes += map(len, blocks)
         self._last_keys.append(values_at(keys, np.array([end - 1 for _, end in ranges])))
@@ -154,7 +155,7 @@ class SstFile:
         sizes = np.array(self._block_bytes)
         handles = ArrowBytes[bytes | None](varints(np.cumsum(sizes) - sizes, sizes - _BLOCK_TRAILER_BYTES))
         entries = encode_entries(array_of(joined(self._last_keys)), handles, b"")
-        return entries.block(0, len(sizes), entries_per_restart=1)
+        return _only(entries, len(sizes))
 
     def _properties(self, data_end: int, filter_bytes: int, index_bytes: int) -> dict[bytes, bytes]:
         numbers = {
@@ -189,4 +190,10 @@ class SstFile:
 def _block(entries: Mapping[bytes, bytes]) -> bytes:
     keys = sorted(entries)
     encoded = encode_entries(array_of(keys), array_of([entries[key] for key in keys]), b"")
-    return encoded.block(0, len(keys), entries_per_restart=1)
+    return _only(encoded, len(keys))
+
+
+def _only(entries: Entries, count: int) -> bytes:
+    """Return all entries as one block, in which each of them is a restart point."""
+    (block,) = entries.blocks([(0, count)], entries_per_restart=1)
+    return block
