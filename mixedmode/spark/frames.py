@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import AtomicType, DataType, StructType
 
-from mixedmode.config.calls import quoted
+from mixedmode.config.calls import named, quoted
 from mixedmode.plan.reads import Reads
 
 # Spark 4.1 has only timestamps in UTC, and no such parameter
@@ -113,10 +113,15 @@ def _any_stream(session: SparkSession) -> DataFrame:
 
 
 def null_column(data_type: DataType, name: str) -> Column:
-    """Return a column of NULL. For a type of one word it is one text, since each call of the JVM takes time."""
+    """Return a column of NULL."""
+    return cast_column("NULL", data_type, name)
+
+
+def cast_column(expression: str, data_type: DataType, name: str) -> Column:
+    """Return an expression as a type. For a type of one word it is one text, since each call of the JVM takes time."""
     if isinstance(data_type, AtomicType):
-        return F.expr(f"CAST(NULL AS {data_type.simpleString()}) AS {quoted(name)}")
-    return F.lit(None).cast(data_type).alias(name)
+        return F.expr(named(f"CAST({expression}\nAS {data_type.simpleString()})", name))
+    return F.expr(expression).cast(data_type).alias(name)
 
 
 def renamed(name: str, new_name: str) -> Column:

@@ -9,13 +9,14 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
+from pyspark.sql.types import LongType, StringType
 
 from mixedmode.config.calls import named, quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
-from mixedmode.spark.frames import null_column, spark_schema
+from mixedmode.spark.frames import cast_column, null_column, renamed, spark_schema
 from mixedmode.tasks.batches import KEY_PREFIX
 from mixedmode.tasks.exchange import ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
@@ -39,13 +40,13 @@ def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column]
     """
     if stage.sides:
         return _side_columns(frame, stage, number, watched)
-    columns = [_key(field.name).alias(f"{KEY_PREFIX}{i}") for i, field in enumerate(stage.key_fields)]
-    columns += [F.expr(text).alias(argument_name(i)) for i, text in enumerate(stage.arguments)]
+    columns = [F.expr(named(_key(field.name), f"{KEY_PREFIX}{i}")) for i, field in enumerate(stage.key_fields)]
+    columns += [F.expr(named(text, argument_name(i))) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(event_time_column(stage.event_time))
     if stage.is_changelog:
         columns.append(F.col(WEIGHT_COLUMN))
-    columns += [F.col(quoted(field.name)).alias(f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
+    columns += [renamed(field.name, f"{ROW_PREFIX}{i}") for i, field in enumerate(stage.late_fields)]
     return frame.select(*columns, *watched)
 
 
@@ -61,7 +62,7 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
     ]
     types = spark_schema([pa.field("argument", data_type) for data_type in stage.argument_types])
     columns += [
-        F.expr(text).cast(types[i].dataType).alias(argument_name(i))
+        cast_column(text, types[i].dataType, argument_name(i))
         if i in side.arguments
         else null_column(types[i].dataType, argument_name(i))
         for i, text in enumerate(stage.arguments)
@@ -70,12 +71,12 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
         columns.append(event_time_column(side.event_time))
     if stage.is_changelog:
         columns.append(F.col(WEIGHT_COLUMN))
-    columns.append(F.lit(number).cast("tinyint").alias(SIDE_COLUMN))
+    columns.append(F.expr(f"CAST({number} AS TINYINT) AS {SIDE_COLUMN}"))
     for tag, numbered in stage.late_columns.items():
         own = tag == side.late_tag
         late_types = spark_schema([field for _, field in numbered])
         columns += [
-            F.col(quoted(field.name)).cast(late_type.dataType).alias(f"{ROW_PREFIX}{i}")
+            cast_column(quoted(field.name), late_type.dataType, f"{ROW_PREFIX}{i}")
             if own
             else null_column(late_type.dataType, f"{ROW_PREFIX}{i}")
             for (i, field), late_type in zip(numbered, late_types, strict=True)
@@ -134,14 +135,15 @@ def like(rows: DataFrame, other: DataFrame, columns: Mapping[str, Column]) -> Da
 
 def event_time_column(name: str | None) -> Column:
     """Return TIME_COLUMN, in microseconds, of an event-time column.  name: None for NULL."""
-    found = F.lit(None) if name is None else F.expr(f"unix_micros(CAST({quoted(name)} AS TIMESTAMP))")
-    return found.cast("long").alias(TIME_COLUMN)
+    if name is None:
+        return null_column(LongType(), TIME_COLUMN)
+    return F.expr(f"unix_micros(CAST({quoted(name)} AS TIMESTAMP)) AS {TIME_COLUMN}")
 
 
 def partition_column(name: str | None) -> Column:
     """Return PARTITION_COLUMN of a partition column.  name: None for NULL."""
-    return (F.lit(None) if name is None else F.col(quoted(name))).cast("string").alias(PARTITION_COLUMN)
+    return cast_column("NULL" if name is None else quoted(name), StringType(), PARTITION_COLUMN)
 
 
-def _key(name: str) -> Column:
-    return F.lit(True) if name == ALL_ROWS.name else F.col(quoted(name))
+def _key(name: str) -> str:
+    return "TRUE" if name == ALL_ROWS.name else quoted(name)
