@@ -182,7 +182,6 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     return {
         **step_fingerprint("as-of-join", layout.key_schema.fields),
         **common,
-        "tie-break": [names[index] for index in operator.tie_break],
         "deleted": None if operator.deleted is None else names[operator.deleted],
         "forgets": operator.tolerance_us is not None,
     }

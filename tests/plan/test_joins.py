@@ -98,6 +98,14 @@ def test_a_window_over_a_join_without_the_time_of_the_left_says_what_keeps_it() 
         local_plan(again.spec, again.where)
 
 
+def test_a_tie_break_may_change_as_long_as_the_columns_stay() -> None:
+    kept, ordered, more = (
+        plan_of("as_of_join", **given)[0].stages[0].fingerprint
+        for given in ({}, {"tie_break": "amount"}, {"tie_break": "at"})
+    )
+    assert kept == ordered != more
+
+
 def test_a_tolerance_may_change_but_not_appear_or_go_as_long_as_there_is_state() -> None:
     plans = [plan_of("as_of_join", **given) for given in ({}, {"tolerance": "5m"}, {"tolerance": "1h"})]
     without, short, long = (plan.stages[0].fingerprint for plan, _ in plans)
