@@ -210,7 +210,7 @@ def _begins_in_the_middle(
         if silent is not None:
             yield (
                 f"step {step!r} was added behind step {silent!r}, which cannot emit again what it has emitted "
-                "(windows that have fired, and functions, do not keep their rows)"
+                "(windows that have fired, joins and functions do not keep their rows)"
             )
             return
         shared = next((one for one in roots if one in had), None)

@@ -3,6 +3,7 @@
 The input is the same in all cases: some files before the savepoint, and some after it.
 """
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mixedmode.cli.savepoint_reports import restore_report
 from mixedmode.driver.phases import Until
 from mixedmode.driver.restoring import RestoredJob, restore_savepoint
 from mixedmode.errors import InvalidJobError
@@ -49,6 +51,9 @@ class Place:
             "sums": totals.key_by("total", name="sums").aggregate(keys="count(*)"),
             "hours": hours,
             "again": hours,
+            "joined": made.source("s").as_of_join(
+                made.source("s"), on="k", tie_break="v", select=["left.k", "left.v"], name="joined"
+            ),
             "days": hours.key_by("k", name="days").window(tumbling="24h").aggregate(hours="count(*)"),
         }
         for name in outputs:
@@ -145,6 +150,19 @@ def test_a_second_output_of_rows_that_do_not_change_gets_those_that_come(place: 
     one.run(larger)
     assert one.rows("hours", "k", "n") == hours(ALL)
     assert one.rows("again", "k", "n") == hours(ALL) - before
+
+
+def test_a_new_output_of_a_join_gets_the_rows_that_come(place: Callable[..., Place]) -> None:
+    one = place("joined")
+    before = one.rows("joined", "k", "v")
+    shutil.rmtree(one.base / "out")
+    again = one.job("joined", folder="other")
+    restored = one.restore(again)
+    assert (restored.new_outputs, restored.with_full_snapshot) == (("joined",), frozenset())
+    assert "only rows from after the savepoint" in restore_report(restored, again.spec)
+    one.run(again)
+    assert before + one.rows("joined", "k", "v") == Counter((k, v) for k, v, _ in ALL)
+    assert before.total() > 0
 
 
 @pytest.mark.parametrize(
