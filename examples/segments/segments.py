@@ -124,6 +124,7 @@ def feed(folder: Path, *, seconds: int) -> None:
     for _ in range(seconds):
         write_orders(folder, 50)
         time.sleep(1)
+    print(f"feed: {50 * seconds:,} live orders are in {folder / 'orders'}")
 
 
 def serve(port: int = PORT) -> ThreadingHTTPServer:

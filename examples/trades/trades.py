@@ -71,22 +71,34 @@ def prepare(folder: Path, *, count: int) -> None:
 
 def feed(folder: Path, *, seconds: int, per_second: int) -> None:
     """Write live events, a file per table and second. They go on where those before end."""
+    held, lived = _counts(folder)
     for second in range(seconds):
-        write_live(folder, per_second)
+        before = second * per_second
+        _write(folder, held + before, per_second, SEAM + (lived + before) * LIVE_STEP)
         if second + 1 < seconds:
             time.sleep(1)
     print(f"feed: {seconds * per_second:,} live events are in {folder / 'live'}")
 
 
 def write_live(folder: Path, count: int) -> None:
-    """Write the next `count` live events, a file per table. It appears whole: readers skip names with a dot."""
+    """Write the next `count` live events, a file per table."""
+    held, lived = _counts(folder)
+    _write(folder, held, count, SEAM + lived * LIVE_STEP)
+
+
+def _counts(folder: Path) -> tuple[int, int]:
+    """Return the number of all events, and of the live ones."""
     held = sum(len(_read(folder, table)) for table in ("trades", "quotes"))
-    lived = sum(len(list(_live(folder, table))) for table in ("trades", "quotes"))
+    return held, sum(len(list(_live(folder, table))) for table in ("trades", "quotes"))
+
+
+def _write(folder: Path, first: int, count: int, start: datetime) -> None:
+    """Write live events from this number and time on. A file appears whole: readers skip names with a dot."""
     tables = defaultdict[str, list[Event]](list)
-    for table, event in events(held, count, SEAM + lived * LIVE_STEP, LIVE_STEP):
+    for table, event in events(first, count, start, LIVE_STEP):
         tables[table].append(event)
     for table, rows in tables.items():
-        draft, name = folder / "live" / table / ".draft", f"{held:09d}.json"
+        draft, name = folder / "live" / table / ".draft", f"{first:09d}.json"
         lines = (json.dumps({**row, "at": row["at"].isoformat()}) for row in rows)
         draft.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         draft.rename(folder / "live" / table / name)

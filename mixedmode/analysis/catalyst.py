@@ -14,6 +14,7 @@ from typing import Any
 from py4j.java_gateway import JavaClass, is_instance_of
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType
 
 from mixedmode.analysis.plan import DIMENSION, INPUT, Expression, Node
 from mixedmode.spark.errors import refused
@@ -87,6 +88,16 @@ def read_expression(frame: DataFrame, text: str, where: str) -> tuple[DataFrame,
         return projected, read_frame(projected, until=frame)
     except PySparkException as error:
         raise refused(where, error) from error
+
+
+def compared_type(session: SparkSession, left: str, right: str) -> DataType:
+    """Return the type in which Spark compares values of two types (DDL). Raise Spark's exception if it does not.
+
+    It depends on the settings of the session: without ANSI, Spark compares text with numbers as numbers.
+    """
+    compared = session.range(0).selectExpr(f"CAST(NULL AS {left}) = CAST(NULL AS {right}) AS compared")
+    equal = analysed(compared).projectList().head().child()
+    return DataType.fromDDL(str(equal.left().dataType().sql()))
 
 
 def column_ids(frame: DataFrame) -> dict[str, int]:

@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
-from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.catalyst import compared_type, read_query
 from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.join_conditions import read_condition
 from mixedmode.analysis.keyed_steps import checked_key, rows_change
@@ -116,14 +116,11 @@ def pair_keys(
 def _common_type(session: SparkSession, left: pa.Field, right: pa.Field, where: str) -> DataType:
     """Return the type in which Spark compares two columns. Raise InvalidJobError if it does not compare them."""
     types = [field.dataType.simpleString() for field in spark_schema([left, right])]
-    nulls = [f"CAST(NULL AS {one})" for one in types]
     try:
-        session.range(0).selectExpr(f"{nulls[0]} = {nulls[1]}")
-        schema = session.range(0).selectExpr(f"coalesce({', '.join(nulls)}) AS key").schema
+        return compared_type(session, *types)
     except PySparkException as error:
         msg = (
             f"{where}: Spark does not compare columns of these types. Cast one of them in a sql step before. "
             f"left={left.name} {types[0]}, right={right.name} {types[1]}"
         )
         raise InvalidJobError(msg) from error
-    return schema[0].dataType

@@ -3,7 +3,8 @@
 A step's state depends on all of its input since the job began. So a step with state may be added only where all of that
 input can be produced again: downstream of a kept step whose state holds all rows that it has emitted. This step emits
 its whole stored table once (JobPlan.with_full_snapshot), so all of its readers have to be new. A step is kept if its
-fingerprint is the same, and if all steps that it reads are kept. The fingerprint names these steps (`from`).
+fingerprint is the same, and if all steps that it reads are kept. The fingerprint names these steps (`from`). The keys
+that are stored for an output with a `key` are those of its rows, so a new output begins without them, as an added step.
 
     stored job      wanted job            decision
     a -> b          a -> b -> c           restorable: c is added at the end, and b emits its whole table for it
@@ -14,7 +15,7 @@ fingerprint is the same, and if all steps that it reads are kept. The fingerprin
 
 Invariants (tests/checkpoint/test_decide_restore.py):
   I1  no step reads state that another step wrote, or state with another number of key groups
-  I2  no state is left out without permission
+  I2  no state is left out without permission, other than the keys of an output that the job does not continue
   I3  no step starts in the middle of its input
 """
 
@@ -37,7 +38,8 @@ class Program:
     stateless: the steps of the job and of the savepoint that keep no state. can_emit_full_snapshot: the job's steps
     whose state holds all rows that they have emitted. new_outputs: those of the job's outputs of whole steps that are
     new and empty; the main output is "". sources, has_clock: those that the job's query reads, in Spark's order, and
-    whether it reads the clock. readers: {step or output that reads sources: these sources}.
+    whether it reads the clock. readers: {step or output that reads sources: these sources}. begins_anew: {step that
+    makes the upserts of an output by its key: this output} of the new outputs; its state is of the output before.
     """
 
     identity: JobIdentity
@@ -47,6 +49,11 @@ class Program:
     sources: Sequence[str] = ()
     has_clock: bool = False
     readers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    begins_anew: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, step: str) -> str:
+        """Return a step as a message names it."""
+        return f"output {self.begins_anew[step]!r}" if step in self.begins_anew else f"step {step!r}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +80,9 @@ def decide_restore(wanted: Program, stored: JobIdentity, *, allow_dropped: bool)
     The job's name and its parallelism may differ from the stored ones. Callers ask before they write anything.
     """
     before, now = stored.steps, wanted.identity.steps
-    kept = _kept(before, now)
-    dropped = [step for step in before if step not in kept]
-    added = [step for step in now if step not in kept]
+    kept = _kept({step: one for step, one in before.items() if step not in wanted.begins_anew}, now)
+    dropped = [step for step in before if step not in kept and step not in wanted.begins_anew]
+    added = [step for step in now if step not in kept and step not in wanted.begins_anew]
     lost = [step for step in dropped if step not in wanted.stateless]
     changed = _changed_outputs(wanted.identity, stored, kept, is_other=bool(added or dropped))
     reasons = (
@@ -182,7 +189,7 @@ def _inputs(fingerprint: Mapping[str, object]) -> str:
 def _displaced(wanted: Program, kept: Sequence[str], before: _Fingerprints, now: _Fingerprints) -> Iterator[str]:
     """Yield the reason for the first step with state that is the same, but reads a step that is not."""
     for step, fingerprint in before.items():
-        if step in kept or step in wanted.stateless or now.get(step) != fingerprint:
+        if step in kept or step in wanted.stateless or step in wanted.begins_anew or now.get(step) != fingerprint:
             continue
         changed = next(one for one in _from(fingerprint) if one not in kept)
         yield f"step {changed!r} was changed before step {step!r}, whose state came from other input"
@@ -204,18 +211,18 @@ def _begins_in_the_middle(
             continue
         roots = _roots(step, now, wanted.stateless, kept)
         if not roots:
-            yield f"step {step!r} was added, {_MISSED}"
+            yield f"{wanted.named(step)} was added, {_MISSED}"
             return
         silent = next((one for one in roots if one not in wanted.can_emit_full_snapshot), None)
         if silent is not None:
             yield (
-                f"step {step!r} was added behind step {silent!r}, which cannot emit again what it has emitted "
-                "(windows that have fired, and functions, do not keep their rows)"
+                f"{wanted.named(step)} was added behind step {silent!r}, which cannot emit again what it has emitted "
+                "(windows that have fired, joins and functions do not keep their rows)"
             )
             return
         shared = next((one for one in roots if one in had), None)
         if shared is not None:
-            yield _beside_others(f"step {step!r}", shared)
+            yield _beside_others(wanted.named(step), shared)
             return
     for name in changed:
         shared = next((one for one in _from(outputs.get(name, {})) if one in had), None)

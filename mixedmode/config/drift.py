@@ -21,7 +21,8 @@ _MISSING = (
 )
 WRONG_TYPE = (
     "a column of a source file has another type than `schema` says, and reading it so would change values. Correct "
-    "`schema`, or the file, or set schema-drift.wrong-type to nulls."
+    "`schema`, or the file, or set schema-drift.wrong-type to nulls. Without `schema`, the types are those of the "
+    "files when the run began: start again if all files have the new type."
 )
 NO_RECORD = (
     "a line of a source file is not a JSON object, and nothing was committed. Correct or remove it; with "

@@ -138,6 +138,11 @@ class JoinSpec(TwoInputs):
         return self.as_of is None and self.within is None
 
     @property
+    def lacks_event_time(self) -> bool:
+        """Return whether it emits pairs by time, and no column says when a pair happened."""
+        return self.within is not None and self.type not in ("semi", "anti") and self.event_time is None
+
+    @property
     def selected(self) -> tuple[Selected, ...]:
         """The entries of `select`."""
         return tuple(_selected(text) for text in self.select)

@@ -94,6 +94,11 @@ def _of_function(needs: Needs, event_time: str | None, place: str) -> str | None
 
 
 def _of_join(needs: Needs, before: JoinStep, place: str) -> str | None:
+    if before.join.lacks_event_time and needs.goes_by_time is not None:
+        return (
+            f" goes by event time, and the rows of the join before it have none. Add `event-time` to {place}.join, the "
+            "name of a column with the later time of a pair."
+        )
     is_inner = before.join.type == "inner"
     if not before.join.is_regular or (is_inner and needs.goes_by_time is None):
         return None

@@ -33,6 +33,7 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.aggregate import CheckedUpsertOperator
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sinks import Sinks
@@ -155,6 +156,14 @@ def _program(identity: JobIdentity, plan: JobPlan, sinks: Sinks, before: JobIden
         sources=plan.sources_read,
         has_clock=plan.uses_clock,
         readers=plan.entries,
+        begins_anew={
+            stage.operator_id: name
+            for stage in plan.stages
+            if isinstance(stage.operator, CheckedUpsertOperator)
+            for name, result in plan.results.items()
+            if stage.operator_id in result.reads.stages and not sinks.by_name[name].cannot_report_published
+            if _is_new(sinks, name)
+        },
     )
 
 

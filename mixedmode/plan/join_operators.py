@@ -182,7 +182,6 @@ def join_identity(step: JoinStep, operator: JoinOperator) -> Fingerprint:
     return {
         **step_fingerprint("as-of-join", layout.key_schema.fields),
         **common,
-        "tie-break": [names[index] for index in operator.tie_break],
         "deleted": None if operator.deleted is None else names[operator.deleted],
         "forgets": operator.tolerance_us is not None,
     }
@@ -262,8 +261,8 @@ def _emitted_time(selected: Selection, event_time: str) -> str | None:
 def no_event_time_of(given: JoinedInput, where: str) -> InvalidJobError:
     """Return the error of a step, at `where`, that goes by event time, and of whose input the rows have none."""
     msg = (
-        f"{where}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` "
-        "on the source, or on the process step, that they come from, and keep that column in the sql between."
+        f"{where}: it goes by event time, and the rows of {given.alias} have none. Set `event-time` on the source, the "
+        "process step or the join with within that they come from. `select` and the sql between must keep that column."
     )
     return InvalidJobError(msg)
 

@@ -73,7 +73,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
         keys = {right.lower() for _, right in step.join.equal_columns}
         columns = [(field.name, LEFT, field) for field in inputs[LEFT].fields]
         columns += [(field.name, RIGHT, field) for field in inputs[RIGHT].fields if field.name.lower() not in keys]
-        _check_names([*(name for name, _, _ in columns), *added], inputs, place)
+        _check_names([name for name, _, _ in columns], inputs, place, added)
         return Selection(tuple(columns))
     found, texts = list[tuple[str, int, pa.Field]](), list[str]()
     for item in items:
@@ -85,7 +85,7 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
         texts += [quoted(name) for name, _, _ in own]
     names = [name for name, _, _ in found]
     computed = [item for item in items if item.expression is not None]
-    _check_names([*names, *(str(item.name) for item in computed), *added], inputs, place)
+    _check_names([*names, *(str(item.name) for item in computed)], inputs, place, added)
     if not computed:
         return Selection(tuple(found))
     hidden = [
@@ -171,8 +171,18 @@ def _columns(
     yield item.name or field.name, sides[0], field
 
 
-def _check_names(names: Sequence[str], inputs: tuple[JoinedInput, JoinedInput], where: str) -> None:
+def _check_names(
+    names: Sequence[str], inputs: tuple[JoinedInput, JoinedInput], where: str, added: Sequence[str] = ()
+) -> None:
+    """Raise InvalidJobError for two columns with one name, or one that is kept.  added: the `event-time` of a join."""
     lowered = [name.lower() for name in names]
+    other = next((name for name in added if name.lower() in lowered), None)
+    if other is not None:
+        msg = (
+            f"{where}: the column that `event-time` adds to the result has the name of another one. Give `event-time` "
+            f"a name of its own, such as happened_at, or the other column with AS. column={other}"
+        )
+        raise InvalidJobError(msg)
     twice = next((name for name in names if lowered.count(name.lower()) > 1), None)
     if twice is not None:
         left, right = (one.alias for one in inputs)
@@ -181,7 +191,7 @@ def _check_names(names: Sequence[str], inputs: tuple[JoinedInput, JoinedInput], 
             f"such as `select: [{left}.*, {right}.{twice} AS {right}_{twice}]`. column={twice}"
         )
         raise InvalidJobError(msg)
-    taken = next((name for name in names if name.startswith("_")), None)
+    taken = next((name for name in (*names, *added) if name.startswith("_")), None)
     if taken is not None:
         msg = f"{where}: names that start with _ are kept for columns such as _op. Rename it with AS. column={taken}"
         raise InvalidJobError(msg)

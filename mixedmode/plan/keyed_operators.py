@@ -177,7 +177,8 @@ def no_event_time(where: str, *, is_first: bool) -> str:
     if not is_first:
         return (
             f"{where}: a window goes by event time, and this step's input has none. It comes from the step before: "
-            "window_time after a window, the `event-time` of a process step. Sql between the two must keep the column."
+            "window_time after a window, the `event-time` of a process step or of a join with within, that of the left "
+            "after another join. `select` and sql between the two must keep the column."
         )
     return (
         f"{where}: a window goes by event time, and this step's input has none. Set `event-time` on every source, and "

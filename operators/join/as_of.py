@@ -175,7 +175,8 @@ class _Run:
         blocks = block_numbers(keys.codes, times_us)
         left, right = (np.flatnonzero(is_due & (sides == side)) for side in (LEFT, RIGHT))
         right = self._distinct(table, keys, blocks, right)
-        new = Versions(keys.codes[right], times_us[right], self._layout.columns_of(table, RIGHT, right))
+        columns = self._layout.columns_of(table, RIGHT, right)
+        new = Versions(keys.codes[right], times_us[right], columns, np.ones(len(right), np.bool_))
         if len(left):
             found = in_force(blocks[left], blocks[right], strictly=self._operator.strictly)
             yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, before.versions)
@@ -244,13 +245,14 @@ class _Run:
         found, columns = self._current.read(self._current.stored_keys(wanted.groups, wanted.encoded))
         times_us, rows = columns
         codes = found.astype(np.int64) + first
-        stored = Versions(codes, times_us.to_numpy(), decoded_rows(rows, self._layout.sides[RIGHT]))
-        is_stored, is_new, is_due = (np.zeros(len(keys), np.bool_) for _ in range(3))
+        fields, is_new = self._layout.sides[RIGHT], np.zeros(len(codes), np.bool_)
+        versions = Versions(codes, times_us.to_numpy(), decoded_rows(rows, fields), is_new)
+        is_stored, is_due = np.zeros(len(keys), np.bool_), np.zeros(len(keys), np.bool_)
         is_stored[codes] = True
         if carried is not None:
-            stored = carried.versions.joined(stored)
-            is_stored[0], is_new[0], is_due[0] = carried.is_stored[0], carried.is_new[0], carried.is_due[0]
-        return Latest(keys, stored, is_stored, is_new, is_due)
+            versions = carried.versions.joined(versions)
+            is_stored[0], is_due[0] = carried.is_stored[0], carried.is_due[0]
+        return Latest(keys, versions, is_stored, is_due)
 
     def _joined(
         self,
@@ -260,22 +262,32 @@ class _Run:
         times_us: Int64s,
         found: Int64s,
         new: Versions,
-        stored: Versions,
+        before: Versions,
     ) -> Iterator[AppendedRows]:
-        """Yield rows of the left with their versions.  found: (m,) the last one of `new` before each row, or -1."""
-        versions = new.joined(stored)
-        of_key = np.full(int(codes.max()) + 1, -1, np.int64)  # the stored version of each key
-        known = stored.codes < len(of_key)
-        of_key[stored.codes[known]] = len(new.codes) + np.flatnonzero(known)
+        """Yield rows of the left with their versions.
+
+        found: (m,) the last one of `new` before each row, or -1. before: those that are known before this table.
+        """
+        versions = before.joined(new)
         is_new = found >= 0
         is_new[is_new] = new.codes[found[is_new]] == codes[is_new]
-        version = np.where(is_new, found, of_key[codes])
+        version = np.where(is_new, found + len(before.codes), before.numbers_of(codes, is_new=True))
+        stored = before.numbers_of(codes, is_new=False)
+        stored[~self._has_begun(stored, times_us, versions)] = -1
+        version = versions.later_of(version, stored)
         version[~self._holds(version, times_us, versions)] = -1
         if not self._operator.keeps_left:
             kept = version >= 0
             left, version = left[kept], version[kept]
         for piece in self._layout.pieces(None, (versions.columns, version)):
             yield AppendedRows(self._output(table, left[piece], version[piece], versions.columns))
+
+    def _has_begun(self, version: Int64s, times_us: Int64s, versions: Versions) -> Bools:
+        """Return (m,) True where the version of a row has begun at the time of the row, if there is one."""
+        if not len(versions.codes):
+            return np.ones(len(version), np.bool_)
+        begun_us = versions.times_us[np.maximum(version, 0)]
+        return begun_us < times_us if self._operator.strictly else begun_us <= times_us
 
     def _holds(self, version: Int64s, times_us: Int64s, versions: Versions) -> Bools:
         """Return (m,) True where there is a version, it is not too old, and it is no deletion."""
@@ -304,12 +316,12 @@ class _Run:
         """Write the last versions of keys that have ended, and delete versions that have ended."""
         if self._drops_writes or not len(last.keys):
             return
-        keys, latest = last.keys, last.versions
+        keys, latest = last.keys, last.versions.last()
         ends = self._is_over(latest.times_us)
         if self._operator.deleted is not None:
             ends |= _is_true(latest.columns[self._operator.deleted])
-        is_stored, is_new = last.is_stored[latest.codes], last.is_new[latest.codes]
-        written = latest.taken(np.flatnonzero(np.where(ends, is_stored, is_new)))
+        is_stored = last.is_stored[latest.codes]
+        written = latest.taken(np.flatnonzero(np.where(ends, is_stored, latest.is_new)))
         if len(written.codes):
             fields = self._layout.sides[RIGHT]
             packed = (

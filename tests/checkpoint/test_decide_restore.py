@@ -135,8 +135,8 @@ def test_a_step_may_not_be_added_where_it_would_miss_its_first_input() -> None:
         "step 'b' read 'a' and now reads 'c', so its state came from other input"
     )
     assert reason(decided({**STORED, "c": "x"}, can_emit_full_snapshot={"a"})) == (
-        "step 'c' was added behind step 'b', which cannot emit again what it has emitted (windows that have fired, and "
-        "functions, do not keep their rows)"
+        "step 'c' was added behind step 'b', which cannot emit again what it has emitted (windows that have fired, "
+        "joins and functions do not keep their rows)"
     )
     assert reason(decided({"c": "x"}, {"sources": "read x, y"}, stateless={"upsert"})).startswith("the sources were")
     assert reason(decided({"c": "x"}, {"upsert": "upsert"})) == (

@@ -117,6 +117,19 @@ def test_a_join_needs_event_times_and_inputs_that_do_not_change() -> None:
     assert message.startswith("steps[1].join cannot read the rows of the aggregate in steps[0], which change")
 
 
+def test_pairs_have_an_event_time_only_if_the_join_names_it() -> None:
+    within = {"left": "trades", "right": "quotes", "on": "symbol", "within": ["0s", "1h"]}
+    windows = {"key-by": "symbol", "window": {"tumbling": "1m"}, "aggregate": {"n": "count(*)"}}
+    for after in (windows, {"join": AS_OF | {"left": "pairs"}}):
+        (message,) = messages(JobSpec, job(steps=[{"name": "pairs", "join": within}, after]))
+        assert (
+            "by event time, and the rows of the join before it have none. Add `event-time` to steps[0].join" in message
+        )
+    for own in ({"event-time": "both"}, {"type": "semi"}):
+        given = job(steps=[{"name": "pairs", "join": within | own}, windows])
+        assert len(JobSpec.model_validate(given).steps) == 2
+
+
 def test_an_unknown_input_has_its_place_and_a_suggestion() -> None:
     (message,) = messages(JobSpec, job(steps=[{"join": AS_OF | {"right": "qotes"}}]))
     assert message.startswith("steps[0].join.right: there is no source or step of this name. Did you mean quotes?")

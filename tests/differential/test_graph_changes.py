@@ -3,6 +3,7 @@
 The input is the same in all cases: some files before the savepoint, and some after it.
 """
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mixedmode.cli.savepoint_reports import restore_report
 from mixedmode.driver.phases import Until
 from mixedmode.driver.restoring import RestoredJob, restore_savepoint
 from mixedmode.errors import InvalidJobError
@@ -49,6 +51,9 @@ class Place:
             "sums": totals.key_by("total", name="sums").aggregate(keys="count(*)"),
             "hours": hours,
             "again": hours,
+            "joined": made.source("s").as_of_join(
+                made.source("s"), on="k", tie_break="v", select=["left.k", "left.v"], name="joined"
+            ),
             "days": hours.key_by("k", name="days").window(tumbling="24h").aggregate(hours="count(*)"),
         }
         for name in outputs:
@@ -145,6 +150,62 @@ def test_a_second_output_of_rows_that_do_not_change_gets_those_that_come(place: 
     one.run(larger)
     assert one.rows("hours", "k", "n") == hours(ALL)
     assert one.rows("again", "k", "n") == hours(ALL) - before
+
+
+def test_a_new_output_of_a_join_gets_the_rows_that_come(place: Callable[..., Place]) -> None:
+    one = place("joined")
+    before = one.rows("joined", "k", "v")
+    shutil.rmtree(one.base / "out")
+    again = one.job("joined", folder="other")
+    restored = one.restore(again)
+    assert (restored.new_outputs, restored.with_full_snapshot) == (("joined",), frozenset())
+    assert "only rows from after the savepoint" in restore_report(restored, again.spec)
+    one.run(again)
+    assert before + one.rows("joined", "k", "v") == Counter((k, v) for k, v, _ in ALL)
+    assert before.total() > 0
+
+
+def by_total(one: Place, out: str, folder: str, *, joined: bool = False) -> Job:
+    """Totals, or a join whose rows change, with another key than that of the step."""
+    source = Source.parquet(one.base / "in", schema="k string, v bigint, at timestamp")
+    made = Job("keyed", sources={"s": source}, checkpoint_dir=one.base / folder, parallelism=2, max_parallelism=4)
+    if joined:
+        rows = made.source("s").join(made.source("s"), on="k", type="anti", name="rows")
+        return made.output("o", rows, Sink.parquet(one.base / out), key=["k", "v"])
+    sums = made.source("s").key_by("k", name="rows").aggregate(total="sum(v)", n="count(*)")
+    return made.output("o", sums, Sink.parquet(one.base / out), key=["total"])
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> Callable[..., Place]:
+    def of(*, joined: bool) -> Place:
+        one = Place(tmp_path)
+        one.add("0", [("a", 1, 0), ("b", 20, 0), ("c", 300, 0)])
+        one.run(by_total(one, "old", "checkpoints", joined=joined), Until.IDLE)
+        by_total(one, "old", "checkpoints", joined=joined).create_savepoint(tmp_path / "savepoint")
+        one.add("1", [("a", 4000, 1)])
+        return one
+
+    return of
+
+
+@pytest.mark.parametrize("out", ["old", "new"])
+def test_an_output_with_a_key_of_its_own_has_the_whole_table(keyed: Callable[..., Place], out: str) -> None:
+    one = keyed(joined=False)
+    job = by_total(one, out, "other")
+    restored = one.restore(job)
+    assert restored.with_full_snapshot == ({"rows"} if out == "new" else frozenset())
+    one.run(job)
+    assert Counter((row["k"], row["total"]) for row in output_rows(one.base / out)) == Counter(
+        [("a", 4001), ("b", 20), ("c", 300)]
+    )
+
+
+def test_a_new_output_of_rows_that_change_and_are_not_kept_is_refused(keyed: Callable[..., Place]) -> None:
+    one = keyed(joined=True)
+    with pytest.raises(InvalidJobError, match="output 'o' was added behind step 'rows', which cannot emit again"):
+        one.restore(by_total(one, "new", "other", joined=True))
+    one.restore(by_total(one, "old", "other", joined=True))
 
 
 @pytest.mark.parametrize(

@@ -126,8 +126,9 @@ def test_a_parquet_file_of_other_types_is_named_by_the_map_task_that_reads_it(
     message = failure(spark, tmp_path, counted(job(tmp_path, Source.parquet(tmp_path / "in", schema=DDL))))
     assert message == (
         "a column of a source file has another type than `schema` says, and reading it so would change values. Correct "
-        f"`schema`, or the file, or set schema-drift.wrong-type to nulls. file={file}, column=k, type_in_file=int64, "
-        "type_in_schema=string"
+        "`schema`, or the file, or set schema-drift.wrong-type to nulls. Without `schema`, the types are those of the "
+        f"files when the run began: start again if all files have the new type. file={file}, column=k, "
+        "type_in_file=int64, type_in_schema=string"
     )
 
 

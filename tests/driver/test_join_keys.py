@@ -1,6 +1,7 @@
 """Keys of different but comparable types: each kind of join compares them as Spark's own join does."""
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,16 @@ def table(columns: dict[str, pa.DataType], side: int) -> pa.Table:
     return pa.Table.from_pylist(numbered, schema=pa.schema([*fields, *own]))
 
 
+@pytest.fixture(params=["true", "false"], ids=["ansi", "not-ansi"])
+def ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """Without ANSI, Spark compares text with numbers as numbers of their type."""
+    before = str(spark.conf.get("spark.sql.ansi.enabled"))
+    spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield
+    spark.conf.set("spark.sql.ansi.enabled", before)
+
+
+@pytest.mark.usefixtures("ansi")
 def test_keys_of_different_types_are_equal_where_spark_says_so(spark: SparkSession, tmp_path: Path) -> None:
     for name, found in (("a", table(LEFT, 0)), ("b", table(RIGHT, 1))):
         write_parquet(tmp_path / name, "0.parquet", found)

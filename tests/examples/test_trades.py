@@ -55,6 +55,22 @@ def test_history_and_live_trades_have_the_quotes_that_plain_python_gives(
     assert 0 < sum(row["quoted"] for row in found.values()) < sum(expected.values())
 
 
+def test_a_feed_goes_on_where_the_one_before_has_ended(
+    trades: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trades.time, "sleep", lambda _seconds: None)
+    trades.prepare(tmp_path, count=100)
+    trades.feed(tmp_path, seconds=3, per_second=20)
+    trades.feed(tmp_path, seconds=2, per_second=30)
+    expected = [event for _, event in trades.events(100, 120, trades.SEAM, trades.LIVE_STEP)]
+    found = [event for table in ("trades", "quotes") for event in trades._live(tmp_path, table)]
+    assert sorted(found, key=number_of) == expected
+
+
+def number_of(event: dict[str, int]) -> int:
+    return event["trade_id"] if "trade_id" in event else event["quote_id"]
+
+
 def test_the_job_file_is_valid() -> None:
     assert list(load_job(EXAMPLE / "job.yaml").spec.results) == ["priced", "minutes"]
 

@@ -4,10 +4,12 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mixedmode.config import JoinStep
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.job_plan import JobPlan
@@ -72,6 +74,36 @@ def test_a_condition_is_told_and_is_part_of_the_identity() -> None:
     without, _ = plan_of("interval_join", within=("0s", "1h"), select=["left.k", "left.amount", "right.amount AS paid"])
     assert condition in json.dumps(stage.fingerprint)
     assert condition not in json.dumps(without.stages[0].fingerprint)
+
+
+def test_the_event_time_of_pairs_has_a_name_of_its_own() -> None:
+    for select in (["left.k", "left.at"], ["left.k", "right.amount AS At"]):
+        with pytest.raises(InvalidJobError, match="the column that `event-time` adds to the result has the name of"):
+            plan_of("interval_join", within=("0s", "1h"), select=select, event_time="at")
+    with pytest.raises(InvalidJobError, match="names that start with _ are kept"):
+        plan_of("interval_join", within=("0s", "1h"), event_time="_at")
+
+
+def test_a_window_over_a_join_without_the_time_of_the_left_says_what_keeps_it() -> None:
+    schema = "k string, amount bigint, at timestamp"
+    job = Job("joined", sources={"a": Source.parquet("/a", schema=schema, event_time="at")}, checkpoint_dir="/c")
+    rows = job.source("a").as_of_join(job.source("a"), on="k", select=["left.k", "right.amount"])
+    counted = job.output("o", rows.key_by("k").window(tumbling="1m").aggregate(n="count(*)"), Sink.parquet("/out"))
+    with pytest.raises(
+        InvalidJobError, match=r"that of the left after another join\. `select` and sql between the two"
+    ):
+        local_plan(counted.spec, counted.where)
+    again = job.output("o", rows.as_of_join(job.source("a"), on="k", select=["left.k"]), Sink.parquet("/out"))
+    with pytest.raises(InvalidJobError, match="`select` and the sql between must keep that column"):
+        local_plan(again.spec, again.where)
+
+
+def test_a_tie_break_may_change_as_long_as_the_columns_stay() -> None:
+    kept, ordered, more = (
+        plan_of("as_of_join", **given)[0].stages[0].fingerprint
+        for given in ({}, {"tie_break": "amount"}, {"tie_break": "at"})
+    )
+    assert kept == ordered != more
 
 
 def test_a_tolerance_may_change_but_not_appear_or_go_as_long_as_there_is_state() -> None:

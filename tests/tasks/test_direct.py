@@ -279,7 +279,8 @@ def test_a_column_of_another_type_is_refused_and_nothing_is_committed(tmp_path: 
         run(wrong, spark)
     assert str(caught.value) == (
         "a column of a source file has another type than `schema` says, and reading it so would change values. Correct "
-        "`schema`, or the file, or set schema-drift.wrong-type to nulls. "
+        "`schema`, or the file, or set schema-drift.wrong-type to nulls. Without `schema`, the types are those of the "
+        "files when the run began: start again if all files have the new type. "
         f"file={path}, column=text, type_in_file=string, type_in_schema=int64"
     )
     assert not (tmp_path / "direct" / "manifests").exists()

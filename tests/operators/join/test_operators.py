@@ -120,6 +120,16 @@ def test_two_versions_of_one_time_stop_the_job_without_tie_break() -> None:
         harness.feed([right(7, 9), right(8, 9)], watermark=10)
 
 
+def test_a_job_that_stops_at_two_versions_of_one_time_goes_on_with_a_tie_break() -> None:
+    stopped = harness_of(as_of())
+    stopped.feed([right(7, 5), right(9, 5), right(8, 5), left(1, 6)], watermark=5)
+    with pytest.raises(InvalidJobError, match="two of them differ"):
+        stopped.advance_watermark(7)
+    harness = harness_of(as_of(tie_break=(0,))).restore(stopped.snapshot())
+    harness.advance_watermark(7)
+    assert pairs(harness) == [(1, 9)]
+
+
 @pytest.mark.parametrize("operator", [as_of(), interval("full", 0, 0)])
 def test_rows_of_either_side_before_the_watermark_are_late(operator: AsOfJoinOperator) -> None:
     harness = harness_of(operator)
