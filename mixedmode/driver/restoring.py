@@ -159,7 +159,7 @@ def _program(identity: JobIdentity, plan: JobPlan, sinks: Sinks, before: JobIden
         begins_anew={
             stage.operator_id: name
             for stage in plan.stages
-            if isinstance(stage.operator, CheckedUpsertOperator)
+            if stage.is_changelog and isinstance(stage.operator, CheckedUpsertOperator)
             for name, result in plan.results.items()
             if stage.operator_id in result.reads.stages and not sinks.by_name[name].cannot_report_published
             if _is_new(sinks, name)

@@ -272,9 +272,10 @@ class _Run:
         is_new = found >= 0
         is_new[is_new] = new.codes[found[is_new]] == codes[is_new]
         version = np.where(is_new, found + len(before.codes), before.numbers_of(codes, is_new=True))
-        stored = before.numbers_of(codes, is_new=False)
-        stored[~self._has_begun(stored, times_us, versions)] = -1
-        version = versions.later_of(version, stored)
+        if not before.is_new.all():
+            stored = before.numbers_of(codes, is_new=False)
+            stored[~self._has_begun(stored, times_us, versions)] = -1
+            version = versions.later_of(version, stored)
         version[~self._holds(version, times_us, versions)] = -1
         if not self._operator.keeps_left:
             kept = version >= 0
@@ -283,9 +284,7 @@ class _Run:
             yield AppendedRows(self._output(table, left[piece], version[piece], versions.columns))
 
     def _has_begun(self, version: Int64s, times_us: Int64s, versions: Versions) -> Bools:
-        """Return (m,) True where the version of a row has begun at the time of the row, if there is one."""
-        if not len(versions.codes):
-            return np.ones(len(version), np.bool_)
+        """Return (m,) True where the version of a row, if there is one, has begun at the time of the row."""
         begun_us = versions.times_us[np.maximum(version, 0)]
         return begun_us < times_us if self._operator.strictly else begun_us <= times_us
 

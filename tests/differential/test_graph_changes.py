@@ -165,12 +165,13 @@ def test_a_new_output_of_a_join_gets_the_rows_that_come(place: Callable[..., Pla
     assert before.total() > 0
 
 
-def by_total(one: Place, out: str, folder: str, *, joined: bool = False) -> Job:
-    """Totals, or a join whose rows change, with another key than that of the step."""
+def by_total(one: Place, out: str, folder: str, *, joined: str | None = None) -> Job:
+    """Totals, or a join of this type, with another key than that of the step."""
     source = Source.parquet(one.base / "in", schema="k string, v bigint, at timestamp")
     made = Job("keyed", sources={"s": source}, checkpoint_dir=one.base / folder, parallelism=2, max_parallelism=4)
     if joined:
-        rows = made.source("s").join(made.source("s"), on="k", type="anti", name="rows")
+        select = ["left.k", "left.v"] if joined == "inner" else None
+        rows = made.source("s").join(made.source("s"), on="k", type=joined, select=select, name="rows")
         return made.output("o", rows, Sink.parquet(one.base / out), key=["k", "v"])
     sums = made.source("s").key_by("k", name="rows").aggregate(total="sum(v)", n="count(*)")
     return made.output("o", sums, Sink.parquet(one.base / out), key=["total"])
@@ -178,7 +179,7 @@ def by_total(one: Place, out: str, folder: str, *, joined: bool = False) -> Job:
 
 @pytest.fixture
 def keyed(tmp_path: Path) -> Callable[..., Place]:
-    def of(*, joined: bool) -> Place:
+    def of(*, joined: str | None) -> Place:
         one = Place(tmp_path)
         one.add("0", [("a", 1, 0), ("b", 20, 0), ("c", 300, 0)])
         one.run(by_total(one, "old", "checkpoints", joined=joined), Until.IDLE)
@@ -191,7 +192,7 @@ def keyed(tmp_path: Path) -> Callable[..., Place]:
 
 @pytest.mark.parametrize("out", ["old", "new"])
 def test_an_output_with_a_key_of_its_own_has_the_whole_table(keyed: Callable[..., Place], out: str) -> None:
-    one = keyed(joined=False)
+    one = keyed(joined=None)
     job = by_total(one, out, "other")
     restored = one.restore(job)
     assert restored.with_full_snapshot == ({"rows"} if out == "new" else frozenset())
@@ -202,10 +203,18 @@ def test_an_output_with_a_key_of_its_own_has_the_whole_table(keyed: Callable[...
 
 
 def test_a_new_output_of_rows_that_change_and_are_not_kept_is_refused(keyed: Callable[..., Place]) -> None:
-    one = keyed(joined=True)
+    one = keyed(joined="anti")
     with pytest.raises(InvalidJobError, match="output 'o' was added behind step 'rows', which cannot emit again"):
-        one.restore(by_total(one, "new", "other", joined=True))
-    one.restore(by_total(one, "old", "other", joined=True))
+        one.restore(by_total(one, "new", "other", joined="anti"))
+    one.restore(by_total(one, "old", "other", joined="anti"))
+
+
+def test_a_new_output_of_rows_that_are_only_added_gets_the_rows_that_come(keyed: Callable[..., Place]) -> None:
+    one = keyed(joined="inner")
+    one.add("2", [("d", 7, 2)])
+    job = by_total(one, "new", "other", joined="inner")
+    with pytest.raises(InvalidJobError, match="two rows"):
+        one.restore(job), one.run(job)
 
 
 @pytest.mark.parametrize(
