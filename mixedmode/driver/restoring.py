@@ -27,7 +27,6 @@ from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_
 from mixedmode.checkpoint.spark_log import offsets_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import SOURCES_ENTRY, Generation, JobIdentity, Manifest
-from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
@@ -199,7 +198,7 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
 def _check_topics(analysis: Analysis, manifest: Manifest) -> None:
     """Raise InvalidJobError if a topic was made anew since the savepoint. The next start tells what is tolerated."""
     plan = analysis.plan
-    topics = TopicIds(analysis.sources, plan.sources_read, SystemClock(), lambda _: None, has_clock=plan.uses_clock)
+    topics = TopicIds(analysis.sources, plan.sources_read, lambda _: None, has_clock=plan.uses_clock)
     topics.check(manifest)
 
 
