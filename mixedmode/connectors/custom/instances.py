@@ -15,6 +15,10 @@ from mixedmode.secrets import hidden
 
 __all__ = ["CustomSinkClass", "CustomSourceClass", "call_user_method", "calling"]
 
+_NOTHING = "Nothing of this epoch was committed."
+#: {method: what has become of the epoch when it raises}
+_EFFECTS = {"publish": "The rows of this epoch are not lost: the sink gets all of them again."}
+
 T = TypeVar("T", CustomSource, CustomSink)
 R = TypeVar("R")
 
@@ -65,7 +69,7 @@ def calling(named: NamedClass[T], own: T, method: str) -> Iterator[None]:
         from mixedmode.operators.process.failures import line_of, shown_error  # noqa: PLC0415 - much to import, rarely needed
 
         msg = _in_one_line(
-            f"the {named.kind.noun} raised {shown_error(error)} in `{method}`. Nothing of this epoch was committed. "
+            f"the {named.kind.noun} raised {shown_error(error)} in `{method}`. {_EFFECTS.get(method, _NOTHING)} "
             "Correct the class, or what it reaches, and start the job again: it resumes. "
             f"class={named.label}, method={method}, at={line_of(error, file_of(own))}"
         )
