@@ -122,8 +122,8 @@ def _outputs(restored: "RestoredJob") -> Iterator[str]:
         yield f"  outputs left behind   {_names(restored.dropped_outputs)}"
     for step in sorted(restored.with_full_snapshot):
         yield f"  in the first epoch    {step} emits its whole table, for what is new downstream"
-    if "" in restored.new_outputs and restored.steps.kept and not restored.with_full_snapshot:
-        yield "  in the new main output is what comes after the savepoint; what was given before is not kept as state"
+    if restored.new_outputs and restored.steps.kept and not restored.with_full_snapshot:
+        yield "  in new outputs        is what comes after the savepoint; what was given before is not kept as state"
 
 
 def _names(outputs: Sequence[str]) -> str:

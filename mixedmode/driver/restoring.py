@@ -48,7 +48,8 @@ class RestoredJob:
     outputs: those that the job continues. dropped_outputs: outputs of the savepoint that the job does not have.
     with_full_snapshot: steps that emit their whole table in the first epoch, because a downstream step or output is
     new. files_rolled_back: how many files of continued outputs were rolled back, as they are newer than the savepoint.
-    not_rolled_back: continued outputs that cannot be rolled back. was_done: the same restore had been done before.
+    not_rolled_back: outputs of the savepoint that cannot be rolled back. was_done: the same restore had been done
+    before.
     """
 
     savepoint: Savepoint
@@ -137,7 +138,7 @@ def _restored(
         dropped_outputs=tuple(name for name in stored.output_names if name not in sinks.by_name),
         with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in manifest.operators], outputs),
         files_rolled_back=rolled_back,
-        not_rolled_back=tuple(name for name in sinks.not_rolled_back if name in outputs),
+        not_rolled_back=tuple(name for name in sinks.not_rolled_back if name in stored.output_names),
         was_done=was_done,
     )
 
