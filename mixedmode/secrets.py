@@ -55,6 +55,11 @@ def unreadable_reference(text: str) -> str | None:
     return " begins a variable of the environment and does not end it. Write ${env:NAME}, with the closing brace."
 
 
+def has_reference(text: str) -> bool:
+    """Return whether `text` names a variable of the environment."""
+    return _REFERENCE.search(text) is not None
+
+
 def has_secrets(text: str) -> bool:
     """Return whether `text` contains a value that was looked up in this process."""
     return any(value in text for value in _known)

@@ -15,6 +15,7 @@ from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.secrets import has_secrets, hidden, resolve
 
 __all__ = ["ClassKind", "GivenClass", "NamedClass", "class_reference", "file_of", "object_named", "put_first_on_path"]
 
@@ -189,7 +190,10 @@ def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
 
 
 def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F]) -> F:
-    """Return a new instance. Raise InvalidJobError if `args` do not fit __init__, or if __init__ fails."""
+    """Return a new instance. Raise InvalidJobError if `args` do not fit __init__, or if __init__ fails.
+
+    Texts in `args` may name variables of the environment. Only the instance has their values.
+    """
     try:
         inspect.signature(found).bind(**args)
     except TypeError as error:
@@ -198,14 +202,25 @@ def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F
             f"{kind.key}={label}, takes={inspect.signature(found)}, args={dict(args)}"
         )
         raise InvalidJobError(msg) from error
+    resolved = {name: _resolved(value, where=f"args.{name} of {label}") for name, value in args.items()}
     try:
-        return found(**args)
-    except Exception as error:
+        return found(**resolved)
+    except Exception as error:  # noqa: BLE001 - whatever the class raises
         msg = (
-            f"the {kind.noun} cannot be made: {type(error).__name__}: {error}. Correct its __init__ or the step's "
-            f"`args`. {kind.key}={label}, args={dict(args)}"
+            f"the {kind.noun} cannot be made: {type(error).__name__}: {hidden(str(error))}. Correct its __init__ or "
+            f"the step's `args`. {kind.key}={label}, args={dict(args)}"
         )
-        raise InvalidJobError(msg) from error
+        raise InvalidJobError(msg) from (None if has_secrets(str(error)) else error)
+
+
+def _resolved(value: Any, *, where: str) -> Any:
+    if isinstance(value, str):
+        return resolve(value, where=where)
+    if isinstance(value, list | tuple):
+        return type(value)(_resolved(one, where=where) for one in value)
+    if isinstance(value, Mapping):
+        return {name: _resolved(one, where=where) for name, one in value.items()}
+    return value
 
 
 def put_first_on_path(folder: str) -> None:

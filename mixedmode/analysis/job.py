@@ -59,6 +59,7 @@ from mixedmode.sources.source import OpenSource
 from mixedmode.sources.versions import HasVersions
 from mixedmode.spark.frames import stand_in
 from mixedmode.spark.session import check_session, cores
+from mixedmode.spark.settings import own_settings
 from mixedmode.time import Strategy
 
 
@@ -87,7 +88,7 @@ def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
 def examine(session: SparkSession, parts: JobParts, where: Where, found: list[MixedmodeError]) -> Analysis | None:
     """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds."""
     spec = parts.spec
-    check_session(session, spec.spark)
+    check_session(session, own_settings(spec))
     sources = OpenSources(session, parts, where)
     of_job = [*sources.found]
     with collecting(of_job):

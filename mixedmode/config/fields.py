@@ -42,7 +42,11 @@ _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
 SPAN_MS_MAX = 36_500 * 86_400_000
 _SQL_FIELDS = {"sql", "aggregate", "having", "order_by"}
-_PATH_FIELDS = {"path", "folder", "folder_", "schema_file", "dir", "cert", "savepoints"}
+#: texts that nothing resolves: paths, and names that would be taken literally without an error
+_LITERAL_FIELDS = {
+    *("path", "folder", "folder_", "schema_file", "dir", "cert", "savepoints"),
+    *("table", "table_schema", "topic_pattern"),
+}
 _ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
 
@@ -90,10 +94,12 @@ class Section(BaseModel):
         yield from ()
 
     def _reference_findings(self) -> Iterator[tuple[Path, str]]:
-        """Yield the texts in which `${env:` begins an invalid reference, or is in a path. SQL is left to Spark."""
+        """Yield the texts in which `${env:` begins an invalid reference, or is in a text
+        that nothing resolves. SQL is left to Spark.
+        """
         for name, value in self:
-            if name in _PATH_FIELDS and isinstance(value, str) and "${env:" in value:
-                text = " is a path, in which ${env:...} is not replaced. Write the path, or give it with --set."
+            if name in _LITERAL_FIELDS and isinstance(value, str) and "${env:" in value:
+                text = " is taken literally: ${env:...} is not replaced in it. Write its value, or give it with --set."
                 yield (key_of(name),), text
             elif name not in _SQL_FIELDS:
                 yield from _unreadable_references(value, (key_of(name),))

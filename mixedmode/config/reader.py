@@ -309,7 +309,7 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
         mark = error.problem_mark or error.context_mark
         detail = ", ".join(part for part in (error.problem, error.context) if part)
         line = mark.line + 1 if mark else 0
-        if mark and text.split("\n")[mark.line][mark.column : mark.column + 1] == "\t":
+        if mark and text[mark.index : mark.index + 1] == "\t":
             msg = f"{Mark(place, line)}: a tab is where YAML allows only spaces. Replace it with spaces."
             raise InvalidJobError(msg) from error
         raise InvalidJobError(_not_yaml(Mark(place, line), detail)) from error

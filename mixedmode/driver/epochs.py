@@ -200,7 +200,11 @@ class EpochRunner:
         try:
             with context.records.located(), deadline(given.session, limit_ms, tag=tag):
                 result = context.executor.run_epoch(given.task, given.frame)
-                return replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
+                result = replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
+            context.topic_ids.check_read(before, given.offsets)
+            folder, lines = context.spark_folder, context.line_sources
+            context.expired.look(folder, lines, before=before, now=given.offsets, is_read=True)
+            return result
         except Exception:
             self._discard(given.task.epoch)
             raise

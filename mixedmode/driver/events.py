@@ -49,7 +49,8 @@ class Notice:
 class RecordsExpired:
     """The records start <= offset < end of a partition were gone before the epoch could read them.
 
-    The source's `allow-data-loss` lets the job go on without them.
+    The source's `allow-data-loss` lets the job go on without them. `while_read`: they were deleted while the epoch read
+    the partition, and may have been read before that in part.
     """
 
     source: str
@@ -57,13 +58,19 @@ class RecordsExpired:
     partition: int
     start: int
     end: int
+    while_read: bool = False
 
     @property
     def text(self) -> str:
         """Return a text for a person."""
+        what = (
+            "were deleted while this job read them, and those that it had not read yet"
+            if self.while_read
+            else "were deleted before this job read them, and"
+        )
         return (
-            "records of Kafka were deleted before this job read them, and are skipped, as allow-data-loss is true. Let "
-            f"the topic keep its records longer. source={self.source}, topic={self.topic}, partition={self.partition}, "
+            f"records of Kafka {what} are skipped, as allow-data-loss is true. Let the topic keep its records longer. "
+            f"source={self.source}, topic={self.topic}, partition={self.partition}, "
             f"offsets=[{self.start}, {self.end})"
         )
 

@@ -1,7 +1,7 @@
 """Tells which records were gone before an epoch could read them, where a job allows that.
 
-The brokers are asked for the first offset of each partition before the epoch's tasks read. So records that expire while
-the tasks run are not told.
+The brokers are asked for the first offset of each partition before the epoch's tasks read. If Spark says afterwards
+that it has skipped records, they are asked once more: the records have expired while the tasks ran.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from mixedmode.driver.events import Observer, RecordsExpired
 from mixedmode.driver.offsets_read import OffsetsRead
 from mixedmode.sources.expired import LosesRecords, expired_in
+from mixedmode.sources.kafka_offsets import OffsetRanges
 from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
@@ -34,18 +35,35 @@ class ExpiredRecords:
         self._observer = observer
         self._told: dict[tuple[str, str, int], int] = {}  #: {(source, topic, partition): the first offset not told}
 
-    def look(self, folder: SparkFolder, line_sources: Sequence[int], *, before: str, now: str) -> None:
-        """Ask before an epoch runs, if it has records of such a source.  The arguments are those of OffsetsRead.ranges.
+    def look(
+        self, folder: SparkFolder, line_sources: Sequence[int], *, before: str, now: str, is_read: bool = False
+    ) -> None:
+        """Ask if an epoch has records of such a source.  The arguments are those of OffsetsRead.ranges.
 
-        Raise RetryableError if no broker answers.
+        is_read: the tasks of the epoch have ended. Raise RetryableError if no broker answers.
         """
         for name, number, side in self._sides:
-            ranges = self._offsets.ranges(name, number, folder, line_sources, before=before, now=now)
-            if ranges is None or not ranges.end:
+            if is_read and not side.has_skipped():
                 continue
-            for expired in expired_in(ranges, side.first_offsets(ranges.end)):
-                place = name, expired.topic, expired.partition
-                start = max(expired.start, self._told.get(place, 0))
-                if start < expired.end:
-                    self._told[place] = expired.end
-                    self._observer(RecordsExpired(name, expired.topic, expired.partition, start, expired.end))
+            ranges = self._offsets.ranges(name, number, folder, line_sources, before=before, now=now)
+            if ranges is not None:
+                self._tell(name, side, ranges, is_read=is_read)
+
+    def look_at_batch(self, *, is_read: bool = False) -> None:
+        """Ask about the records of a batch run, before its tasks read them or after that.
+
+        Nobody says then whether Spark has skipped records. Raise RetryableError if no broker answers.
+        """
+        for name, _, side in self._sides:
+            self._tell(name, side, side.batch_ranges(), is_read=is_read)
+
+    def _tell(self, name: str, side: LosesRecords, ranges: OffsetRanges, *, is_read: bool) -> None:
+        if not ranges.end:
+            return
+        for expired in expired_in(ranges, side.first_offsets(ranges.end)):
+            place = name, expired.topic, expired.partition
+            start = max(expired.start, self._told.get(place, 0))
+            if start < expired.end:
+                self._told[place] = expired.end
+                event = RecordsExpired(name, expired.topic, expired.partition, start, expired.end, while_read=is_read)
+                self._observer(event)

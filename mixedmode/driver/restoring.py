@@ -27,7 +27,6 @@ from mixedmode.checkpoint.savepoint import Savepoint, read_savepoint, savepoint_
 from mixedmode.checkpoint.spark_log import offsets_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import SOURCES_ENTRY, Generation, JobIdentity, Manifest
-from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
@@ -50,7 +49,8 @@ class RestoredJob:
     outputs: those that the job continues. dropped_outputs: outputs of the savepoint that the job does not have.
     with_full_snapshot: steps that emit their whole table in the first epoch, because a downstream step or output is
     new. files_rolled_back: how many files of continued outputs were rolled back, as they are newer than the savepoint.
-    not_rolled_back: continued outputs that cannot be rolled back. was_done: the same restore had been done before.
+    not_rolled_back: outputs of the savepoint that cannot be rolled back. was_done: the same restore had been done
+    before.
     """
 
     savepoint: Savepoint
@@ -113,7 +113,7 @@ def _restored(
     sinks = open_sinks(session, spec, plan, log.store.url, Generation(0))
     identity = JobIdentity(spec.name, spec.pipeline.max_parallelism, plan.fingerprints)
     steps = _decided(_program(identity, plan, sinks, savepoint.job, stored), savepoint, allow_dropped=allow_dropped)
-    outputs = _going_on(sinks, stored, steps.changed_outputs)
+    outputs = _going_on(sinks, plan, stored, steps)
     manifest = restored_manifest(stored, identity, steps, outputs=outputs)
     manifest = replace(manifest, source_logs=moved_logs(source, savepoint, manifest, moved))
     if identity.operators.get(SOURCES_ENTRY) != savepoint.job.operators.get(SOURCES_ENTRY):  # readers were removed
@@ -139,7 +139,7 @@ def _restored(
         dropped_outputs=tuple(name for name in stored.output_names if name not in sinks.by_name),
         with_full_snapshot=plan.with_full_snapshot([operator.operator_id for operator in manifest.operators], outputs),
         files_rolled_back=rolled_back,
-        not_rolled_back=tuple(name for name in sinks.not_rolled_back if name in outputs),
+        not_rolled_back=tuple(name for name in sinks.not_rolled_back if name in stored.output_names),
         was_done=was_done,
     )
 
@@ -184,15 +184,31 @@ def _is_new(sinks: Sinks, name: str) -> bool:
     return sink.cannot_report_published or sink.is_new()
 
 
-def _going_on(sinks: Sinks, stored: Manifest, changed: Collection[str]) -> tuple[str, ...]:
-    """Return the outputs of the savepoint that the job continues."""
-    return tuple(
+def _going_on(sinks: Sinks, plan: JobPlan, stored: Manifest, steps: Restorable) -> tuple[str, ...]:
+    """Return the outputs of the savepoint that the job continues.
+
+    One that cannot tell whether it is new goes on, unless another output gets the rows of its step from the beginning.
+    Raise InvalidJobError if a new output would lack the rows until now, as its step has readers that go on.
+    """
+    kept = {operator.operator_id for operator in stored.operators if operator.operator_id in steps.kept}
+    unsure = {name for name, sink in sinks.by_name.items() if sink.cannot_report_published}
+    found = {
         name
         for name in stored.output_names
-        if name in sinks.by_name
-        and name not in changed
-        and (sinks.by_name[name].cannot_report_published or not _is_new(sinks, name))
-    )
+        if name in sinks.by_name and name not in steps.changed_outputs and (name in unsure or not _is_new(sinks, name))
+    }
+    while others := {name for names in plan.half_new(kept, found).values() for name in names} & found & unsure:
+        found -= others
+    for step, names in plan.half_new(kept, found).items():
+        msg = (
+            f"output {next(name for name in names if name not in found)!r} is new, and step {step!r} has other "
+            "readers that go on from the savepoint. The step cannot emit its whole table to the new one alone, so the "
+            "new output would lack the rows until now. Nothing was restored. Give the output the place that the "
+            "savepoint's job wrote to; or give all outputs of the step new places, if no other step reads it. "
+            f"outputs={', '.join(names)}"
+        )
+        raise InvalidJobError(msg)
+    return tuple(name for name in stored.output_names if name in found)
 
 
 def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
@@ -208,7 +224,7 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
 def _check_topics(analysis: Analysis, manifest: Manifest) -> None:
     """Raise InvalidJobError if a topic was made anew since the savepoint. The next start tells what is tolerated."""
     plan = analysis.plan
-    topics = TopicIds(analysis.sources, plan.sources_read, SystemClock(), lambda _: None, has_clock=plan.uses_clock)
+    topics = TopicIds(analysis.sources, plan.sources_read, lambda _: None, has_clock=plan.uses_clock)
     topics.check(manifest)
 
 

@@ -149,7 +149,7 @@ class _Run:
         read, has_clock = self._plan.sources_read, self._plan.uses_clock
         self._dead_letters = DeadLetters(analysis.sources, read, has_clock=has_clock)
         self._records = InputRecords(analysis.sources, read, analysis.dimensions.values(), has_clock=has_clock)
-        self._topic_ids = TopicIds(analysis.sources, read, options.clock, observer, has_clock=has_clock)
+        self._topic_ids = TopicIds(analysis.sources, read, observer, has_clock=has_clock)
         self._expired = ExpiredRecords(analysis.sources, read, observer, has_clock=has_clock)
         self._options = options
         self._observer = observer
@@ -179,7 +179,9 @@ class _Run:
             task = EpochTask.after(None, self._plan, settings, Epoch(0), "sorted", timing.at_the_end())
             with self._records.located():
                 rows = self._inputs.batch()
+                self._expired.look_at_batch()
                 result = self._executor.run_epoch(replace(task, files=self._inputs.batch_files()), rows)
+                self._expired.look_at_batch(is_read=True)
             sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
             observer(
                 EpochCommitted(

@@ -255,6 +255,27 @@ class JobPlan:
             if stage.operator_id in with_state and stage.can_emit_full_snapshot and news[stage.operator_id] == {True}
         )
 
+    def half_new(self, with_state: Collection[str], outputs: Collection[str]) -> dict[str, tuple[str, ...]]:
+        """Return {step: outputs that get its rows} of steps that could emit their table, but to some readers only.
+
+        The arguments are those of with_full_snapshot. A new output of such a step would lack the rows until now.
+        """
+        return {
+            stage.operator_id: self._outputs_of(stage)
+            for stage in self.stages
+            if stage.operator_id in with_state
+            and stage.can_emit_full_snapshot
+            and self._readers_are_new(stage, with_state, outputs) == {True, False}
+        }
+
+    def _outputs_of(self, stage: KeyedStage) -> tuple[str, ...]:
+        """Return the outputs that get the rows of a stage, also through stages without state."""
+        found = [name for name, result in self.results.items() if stage.operator_id in result.reads.stages]
+        for reader in self.stages:
+            if stage.operator_id in reader.reads.stages and not reader.operator.states:
+                found += self._outputs_of(reader)
+        return tuple(dict.fromkeys(found))
+
     def _readers_are_new(self, stage: KeyedStage, with_state: Collection[str], outputs: Collection[str]) -> set[bool]:
         """Return whether the readers of a stage are new. A stage without state passes rows on to its own readers."""
         found = {

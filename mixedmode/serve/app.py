@@ -272,14 +272,23 @@ async def _events(site: Site, request: Request) -> Response:
 
 async def _new_epochs(job: JobView) -> AsyncIterator[str]:
     """Yield the epochs that are committed from now on, as frames; "" when there is none."""
-    newest: int | None = None
+    known: dict[int, int] | None = None  #: {epoch: when it was committed}
     while True:
         epochs = await run_in_threadpool(job.epochs, EPOCHS_KEPT)
-        known = [epoch["epoch"] for epoch in epochs]
-        new = [epoch for epoch in epochs if newest is not None and epoch["epoch"] > newest]
-        newest = max(known, default=-1)  # it falls when the job goes back
+        new = [] if known is None else [epoch for epoch in epochs if _is_new(epoch, known)]
+        known = {epoch["epoch"]: epoch["committed_ms"] for epoch in epochs}
         yield "".join(frame("epoch", epoch) for epoch in new)
         await asyncio.sleep(POLL_SECONDS)
+
+
+def _is_new(document: Document, known: Mapping[int, int]) -> bool:
+    """Return whether an epoch came after all that are known, by its number or its time, or replaces one of them.
+
+    A job that begins anew commits from epoch 0. After a job went back, an epoch may show up that was too old before.
+    """
+    epoch, committed_ms = int(document["epoch"]), int(document["committed_ms"])
+    is_later = epoch > max(known, default=-1) or committed_ms > max(known.values(), default=-1)
+    return is_later or known.get(epoch, committed_ms) != committed_ms
 
 
 async def _operation(site: Site, name: str, request: Request) -> Response:

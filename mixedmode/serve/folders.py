@@ -2,17 +2,18 @@
 
 A manifest is create-once, so its document is kept. A job that goes back to an older checkpoint, or begins anew in the
 folder, commits other manifests under the same epochs. So the newest known manifest is read again each time; if it is
-another one, so are all documents.
+another one, so are all documents. The identity of the job is read each time: a start may change it, and the folder may
+become that of another job.
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch
+from mixedmode.checkpoint.types import Epoch, JobIdentity
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.serve.documents import Document, manifest_document
@@ -27,10 +28,11 @@ _FRESH_SECONDS = 1.0  # a listing is used again for so long, however many client
 
 @dataclass
 class Manifests:
-    """The documents of the manifests in a checkpoint folder. Several threads may read."""
+    """The identity of the job and the documents of the manifests in a checkpoint folder. Several threads may read."""
 
     log: CheckpointLog
     clock: Clock = field(default_factory=SystemClock)
+    identity: JobIdentity | None = None  # when the documents were read; the one before, if the folder had none
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +43,7 @@ class Manifests:
     def documents(self) -> list[Document]:
         """Return the documents, oldest first. One that cannot be read has `error`, and nothing else but `epoch`.
 
-        Raises RetryableError if the store fails.
+        Raises RetryableError if the store fails, CorruptStateError if the identity of the job cannot be read.
         """
         with self._lock:
             now = self.clock.seconds()
@@ -52,6 +54,7 @@ class Manifests:
 
     def _read(self) -> None:
         self.is_paused = PauseRecord(self.log.store).is_there()
+        self.identity = self.log.read_identity() or self.identity
         epochs = self.log.epochs()
         newest = next((epoch for epoch in reversed(epochs) if epoch in self._known), None)
         if newest is not None and self._document(newest) != self._known[newest]:
@@ -74,23 +77,25 @@ class Manifests:
 
 @dataclass
 class FolderJob:
-    """A job without a connection to its process. `id` is its name, or another one if several jobs have this name."""
+    """A job without a connection to its process.
+
+    `id`: its name when the server started, or another one if several jobs had this name.
+    """
 
     id: str
-    name: str
-    max_parallelism: int
-    fingerprints: Mapping[str, Mapping[str, object]]
     manifests: Manifests
     clock: Clock = field(default_factory=SystemClock)
 
     def job(self) -> Document:
         """Return the job after its newest checkpoint."""
         epochs = self._epochs()
+        identity = self.manifests.identity
+        assert identity is not None, self.id
         newest = epochs[-1] if epochs else None
         is_over = newest is not None and newest["is_final"]
         return {
             "id": self.id,
-            "name": self.name,
+            "name": identity.name,
             "is_running": None,  # nobody knows from the folder alone
             "mode": None,
             "phase": "over" if is_over else "paused" if self.manifests.is_paused else "unknown",
@@ -98,10 +103,10 @@ class FolderJob:
             "now_ms": self.clock.now_ms(),
             "newest_epoch": newest,
             "checkpoints": len(epochs),
-            "max_parallelism": self.max_parallelism,
+            "max_parallelism": identity.max_parallelism,
             "sources": sorted(newest["sources"]) if newest else [],
             "steps": list(newest["steps"]) if newest else [],
-            "graph": graph_of_fingerprints(self.fingerprints, sorted(newest["sources"]) if newest else []),
+            "graph": graph_of_fingerprints(identity.operators, sorted(newest["sources"]) if newest else []),
         }
 
     def epochs(self, limit: int, before: int | None = None) -> list[Document]:
@@ -132,6 +137,7 @@ class FolderJob:
 def open_folders(places: Sequence[str], clock: Clock | None = None) -> list[FolderJob]:
     """Return the jobs of checkpoint folders or URLs.  Raises InvalidJobError for one that is no checkpoint folder."""
     found: list[FolderJob] = []
+    names: list[str] = []
     for place in places:
         log = CheckpointLog(ObjectStore(place))
         identity = log.read_identity()
@@ -141,16 +147,9 @@ def open_folders(places: Sequence[str], clock: Clock | None = None) -> list[Fold
                 f"in execution.checkpointing.dir. folder={place}"
             )
             raise InvalidJobError(msg)
-        same = sum(job.name == identity.name for job in found)
+        same = sum(name == identity.name for name in names)
+        names.append(identity.name)
         name = f"{identity.name}-{same + 1}" if same else identity.name
-        reader = Manifests(log, clock or SystemClock())
-        job = FolderJob(
-            id=name,
-            name=identity.name,
-            max_parallelism=identity.max_parallelism,
-            fingerprints=identity.operators,
-            manifests=reader,
-            clock=clock or SystemClock(),
-        )
-        found.append(job)
+        reader = Manifests(log, clock or SystemClock(), identity)
+        found.append(FolderJob(id=name, manifests=reader, clock=clock or SystemClock()))
     return found

@@ -29,6 +29,17 @@ class LosesRecords(Protocol):
         Raise RetryableError if no broker answers.
         """
 
+    @abstractmethod
+    def has_skipped(self) -> bool:
+        """Return whether Spark has skipped missing records in the current epoch, or does not say.
+
+        Records that compaction or an aborted transaction leaves out are not missing.
+        """
+
+    @abstractmethod
+    def batch_ranges(self) -> OffsetRanges:
+        """Return the ranges that a batch run reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class ExpiredOffsets:

@@ -34,6 +34,7 @@ from mixedmode.spark.class_archive import (
     without_archive,
 )
 from mixedmode.spark.file_names import utf8_locale
+from mixedmode.spark.shown_settings import shown_settings
 from mixedmode.spark.warm_daemon import DAEMON, WarmDaemon
 from mixedmode.system_errors import system_error
 
@@ -145,13 +146,13 @@ def _launch(settings: Mapping[str, str], log_folder: Path | None) -> None:
 
 
 def _gateway(settings: Mapping[str, str], output: IO[bytes]) -> Any:
-    configuration = SparkConf()
-    for key, value in settings.items():
-        configuration.set(key, value)
     launch: Any = launch_gateway
     # A signal to the process group, such as Ctrl-C of a terminal or SIGTERM of `timeout`, is for the driver, which ends
     # the JVM after its epoch. The JVM ends by itself when its standard input does, so also if this process is killed.
-    with utf8_locale():
+    with utf8_locale(), shown_settings(settings) as shown:
+        configuration = SparkConf()
+        for key, value in shown.items():
+            configuration.set(key, value)
         return launch(configuration, {"stdout": output, "stderr": subprocess.STDOUT, "process_group": 0})
 
 

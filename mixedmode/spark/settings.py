@@ -1,6 +1,7 @@
 """The settings of a job's Spark session: defaults and those of connectors. The job's own settings override them."""
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -12,12 +13,22 @@ from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
 from mixedmode.folders import make_folder
 from mixedmode.log import of_tasks
+from mixedmode.secrets import has_reference, resolve_all
 from mixedmode.spark.class_archive import archive_options
 from mixedmode.spark.packages import connector_settings
 from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import DAEMON
 
-__all__ = ["LOGS", "LOG_FILE", "LOG_WRITER", "SAME_WORKERS", "SPARKS_LOG_WRITER", "set_python", "settings_of"]
+__all__ = [
+    "LOGS",
+    "LOG_FILE",
+    "LOG_WRITER",
+    "SAME_WORKERS",
+    "SPARKS_LOG_WRITER",
+    "own_settings",
+    "set_python",
+    "settings_of",
+]
 
 LOGS = "logs"  # the folder in a checkpoint folder
 LOG_FILE = "spark.log"
@@ -64,6 +75,7 @@ _COMPILE_LATER = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 _PYTHON = "spark.pyspark.python"
+_REDACTED = "(?i)secret|password|token|access[.]?key|credential"  # Spark's default
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
 _SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is compacted every 10 entries
 
@@ -71,27 +83,38 @@ _SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is co
 def settings_of(spec: JobSpec, log_folder: Path | None) -> dict[str, str]:
     """Return all settings of the session of a job.  log_folder: for Spark's log; None: mixedmode's temporary folder.
 
-    Raises as connector_settings, which may fetch jars.
+    Raises as connector_settings, which may fetch jars, and as own_settings.
     """
+    own = own_settings(spec)
     return {
         **_DEFAULTS,
-        **_embedded(spec.spark["spark.master"]),
-        **_java_options(log_folder, spec.spark),
+        **_embedded(own["spark.master"]),
+        **_java_options(log_folder, own),
         **_retention(spec),
         **_of_tasks(),
         **connector_settings(spec),
-        **spec.spark,
+        **_redaction(spec.spark),
+        **own,
     }
 
 
+def own_settings(spec: JobSpec) -> dict[str, str]:
+    """Return the settings of the job's `spark` section.
+
+    Raise InvalidJobError if one names a variable of the environment that is not set.
+    """
+    return resolve_all(spec.spark, where="spark")
+
+
 def set_python(spec: JobSpec) -> None:
-    """Set the environment by which Spark chooses the Python of tasks."""
+    """Set the environment by which Spark chooses the Python of tasks. Raises as own_settings."""
+    own = own_settings(spec)
     # otherwise workers would start any python3 on their PATH
-    if spec.spark["spark.master"].startswith("local"):
+    if own["spark.master"].startswith("local"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    elif _PYTHON in spec.spark:  # Spark itself uses this setting only in its own launcher
-        os.environ["PYSPARK_PYTHON"] = spec.spark[_PYTHON]
+    elif _PYTHON in own:  # Spark itself uses this setting only in its own launcher
+        os.environ["PYSPARK_PYTHON"] = own[_PYTHON]
     else:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
@@ -134,6 +157,12 @@ def _retention(spec: JobSpec) -> dict[str, str]:
     """Return a setting with which Spark's log reaches back to the oldest retained checkpoint; at least the default."""
     epochs = max(_SPARK_EPOCHS_KEPT, spec.execution.checkpointing.num_retained + _SPARK_EPOCHS_MORE)
     return {"spark.sql.streaming.minBatchesToRetain": str(epochs)}
+
+
+def _redaction(asked: Mapping[str, str]) -> dict[str, str]:
+    """Return a setting with which Spark's own pages and event log do not show values of the environment."""
+    named = [re.escape(key) for key, value in asked.items() if has_reference(value)]
+    return {"spark.redaction.regex": "|".join((_REDACTED, *named))} if named else {}
 
 
 def _java_options(log_folder: Path | None, asked: Mapping[str, str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ RetryableError, stays an exception of the task, and Spark runs the task again.
 
 import json
 import logging
+import traceback
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
@@ -14,14 +15,15 @@ import pyarrow as pa
 from mixedmode import errors
 from mixedmode.errors import InternalError, InvalidJobError, LeftToSparkError, MixedmodeError, RetryableError
 from mixedmode.operators.process.failures import line_of, shown_error
+from mixedmode.secrets import has_secrets, hidden
 
 _logger = logging.getLogger(__name__)
 _KINDS = {**{name: getattr(errors, name) for name in errors.__all__}, LeftToSparkError.__name__: LeftToSparkError}
 
 
 def encode_failure(error: MixedmodeError) -> bytes:
-    """Encode kind and message of an error as JSON."""
-    return json.dumps({"kind": type(error).__name__, "message": str(error)}).encode()
+    """Encode kind and message of an error as JSON, without values of the environment."""
+    return json.dumps({"kind": type(error).__name__, "message": hidden(str(error))}).encode()
 
 
 def decode_failure(failure: bytes) -> MixedmodeError:
@@ -34,13 +36,16 @@ def decode_failure(failure: bytes) -> MixedmodeError:
 def report_failures(
     batches: Iterator[pa.RecordBatch], as_batch: Callable[[bytes], pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches; if they raise a MixedmodeError, a last batch with it. Raise RetryableError unchanged.
+    """Yield the batches; if they raise a MixedmodeError, a last batch with it. Raise RetryableError again.
 
+    Spark logs what is raised, with its causes, so they have no values of the environment.
     A SystemExit, which would end Spark's worker without a word, is an error of the code that raised it.
     """
     try:
         yield from batches
-    except RetryableError:
+    except RetryableError as error:
+        if has_secrets("".join(traceback.format_exception(error))):
+            raise RetryableError(hidden(str(error))) from None
         raise
     except MixedmodeError as error:
         _logger.debug("a task ends with an error, which the driver raises without this traceback", exc_info=True)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from mixedmode.errors import CorruptStateError, FencedError, InternalError, InvalidJobError, RetryableError
 from mixedmode.operators.process.codec import StateMismatchError
 from mixedmode.operators.process.rows import RowMismatchError
+from mixedmode.secrets import hidden
 from mixedmode.time import shown_time
 
 OnError = Literal["fail", "skip", "dead-letter"]
@@ -116,10 +117,13 @@ def first_of(error: BaseException) -> BaseException:
 
 
 def shown_error(error: BaseException) -> str:
-    """Return the class and the text of an error, and those of the first error of a group."""
+    """Return the class and the text of an error, and those of the first error of a group.
+
+    The text is without values of the environment.
+    """
     name, first = type(error).__name__, first_of(error)
     try:
-        text = str(error).encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be stored
+        text = hidden(str(error)).encode(errors="backslashreplace").decode()  # half a surrogate pair cannot be stored
     except Exception as failure:  # noqa: BLE001  # a class of the user
         text = f"its text cannot be shown, because __str__ raised {type(failure).__name__}"
     shown = f"{name}: {text:.{_SHORT}}" if text else name

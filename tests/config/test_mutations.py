@@ -301,5 +301,5 @@ def test_a_variable_in_a_path_is_refused_since_it_would_be_taken_literally(place
     around[last] = "/data/${env:STAGE}/x"
     with pytest.raises(InvalidJobError) as caught:
         job_spec_from_mapping(job)
-    said = " is a path, in which ${env:...} is not replaced. Write the path, or give it with --set."
+    said = " is taken literally: ${env:...} is not replaced in it. Write its value, or give it with --set."
     assert f"{name}{said}" in str(caught.value).splitlines()

@@ -234,6 +234,13 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
             "a:\n\tb: c",
             "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces.",
         ),
+        (
+            'a: "\x85',  # a line end of YAML 1.1
+            (
+                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: found "
+                "unexpected end of stream, while scanning a quoted scalar"
+            ),
+        ),
         ("a: b\nc:\td", "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces."),
         (
             "a: *b",

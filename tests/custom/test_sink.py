@@ -210,6 +210,7 @@ def test_an_exception_is_told_in_one_line_without_secrets(tmp_path: Path, monkey
     text = str(caught.value)
     assert text.startswith(
         "the custom sink raised ConnectionError: ${env:NOTES_PASSWORD} was not taken by the server in `publish`. "
+        "The rows of this epoch are not lost: the sink gets all of them again. "
     )
     assert f"class={__name__}:FailingNotes, method=publish, at={__file__}:" in text
     assert "hunter2" not in text

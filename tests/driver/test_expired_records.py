@@ -12,7 +12,7 @@ from mixedmode.driver.events import Event, RecordsExpired
 from mixedmode.driver.expired_records import ExpiredRecords
 from mixedmode.errors import RetryableError
 from mixedmode.sources.expired import LosesRecords
-from mixedmode.sources.kafka_offsets import Offsets
+from mixedmode.sources.kafka_offsets import OffsetRanges, Offsets
 from mixedmode.spark.folder import SparkFolder
 from tests.driver.test_topic_ids import Files, HistoryAndLive, entry
 
@@ -21,10 +21,20 @@ class Topics(Files, LosesRecords):
     """A source whose topics have one partition each; `first` are their first offsets, None: no broker answers."""
 
     allows_data_loss = True
+    skips = True  # Spark says that it has skipped records
 
     def __init__(self, **first: int) -> None:
         self.first: dict[str, int] | None = first
         self.asked: list[list[str]] = []
+        self.read = OffsetRanges({}, {})
+
+    @override
+    def has_skipped(self) -> bool:
+        return self.skips
+
+    @override
+    def batch_ranges(self) -> OffsetRanges:
+        return self.read
 
     @override
     def first_offsets(self, partitions: Mapping[str, Collection[int]]) -> Offsets:
@@ -59,9 +69,9 @@ class Start:
         sources = {"f": Files(), "t": self.source}
         self.records = ExpiredRecords(sources, ["f", "t"], self.events.append, has_clock=True)
 
-    def look(self, before: str, now: str) -> None:
+    def look(self, before: str, now: str, *, is_read: bool = False) -> None:
         folder = cast("SparkFolder", Began(self.began))
-        self.records.look(folder, (0, 1, 2), before=before, now=now)
+        self.records.look(folder, (0, 1, 2), before=before, now=now, is_read=is_read)
 
     @property
     def told(self) -> list[tuple[str, int, int]]:
@@ -89,6 +99,29 @@ def test_an_epoch_that_runs_again_tells_only_what_has_expired_since() -> None:
         start.look(entry(a=10), entry(a=20))
     start.look(entry(a=20), entry(a=30))
     assert start.told == [("a", 10, 15), ("a", 15, 17)]
+
+
+def test_records_that_expire_while_an_epoch_reads_are_told_if_spark_has_skipped_some() -> None:
+    source = Topics(a=12)
+    start = Start(source)
+    start.look(entry(a=10), entry(a=20))
+    source.first, source.skips = {"a": 15}, False  # they were read before they expired
+    start.look(entry(a=10), entry(a=20), is_read=True)
+    assert len(source.asked) == 1
+    source.skips = True
+    start.look(entry(a=10), entry(a=20), is_read=True)
+    start.look(entry(a=10), entry(a=20), is_read=True)
+    assert start.events == [RecordsExpired("t", "a", 0, 10, 12), RecordsExpired("t", "a", 0, 12, 15, while_read=True)]
+
+
+def test_a_batch_run_tells_what_expired_before_and_while_it_read() -> None:
+    source = Topics(a=12)
+    start = Start(source)
+    source.read = OffsetRanges({"a": {0: 10}}, {"a": {0: 20}})
+    start.records.look_at_batch()
+    source.first = {"a": 15}
+    start.records.look_at_batch(is_read=True)
+    assert start.events == [RecordsExpired("t", "a", 0, 10, 12), RecordsExpired("t", "a", 0, 12, 15, while_read=True)]
 
 
 def test_brokers_are_asked_only_about_partitions_with_records_to_read_and_only_if_loss_is_allowed() -> None:

@@ -16,7 +16,6 @@ from mixedmode.sources.sides import HasSides
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.sources.topic_ids import HasTopicIds
 from tests.checkpoint.examples import a_manifest
-from tests.harness import HandClock
 
 
 class Files(OpenSource):
@@ -75,12 +74,11 @@ class Start:
     """One start of a job."""
 
     source: Topics
-    clock: HandClock = field(default_factory=lambda: HandClock(0.0))
     events: list[Event] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         sources = {"f": Files(), "t": self.source}
-        self.topics = TopicIds(sources, ["f", "t"], self.clock, self.events.append, has_clock=True)
+        self.topics = TopicIds(sources, ["f", "t"], self.events.append, has_clock=True)
 
     def check(self, offsets: str, ids: dict[str, str]) -> None:
         self.topics.check(replace(a_manifest(3), offsets=offsets, topic_ids={"t": ids} if ids else {}))
@@ -102,8 +100,8 @@ def test_a_start_over_a_topic_that_was_made_anew_is_refused_or_tells_it_once() -
     source.allows_data_loss = True
     start = Start(source)
     start.check(entry(a=5), {"a": "a1"})
-    start.clock.at = 100
     start.topics.look(entry(a=5), entry(a=6))
+    start.topics.check_read(entry(a=5), entry(a=6))
     (event,) = start.events
     assert isinstance(event, Notice)
     assert "As allow-data-loss is true" in event.text
@@ -121,17 +119,37 @@ def test_the_first_epoch_asks_for_its_topics_and_a_later_one_for_new_topics_of_a
     assert start.topics.of(entry(a=6, b=1)) == {"t": {"a": "a1", "b": "b1"}}
 
 
-def test_a_topic_that_is_made_anew_while_it_is_read_is_found_within_a_minute() -> None:
+@pytest.mark.parametrize("before", ["", entry(a=5)])
+def test_no_epoch_is_committed_that_has_read_a_topic_that_was_made_anew(before: str) -> None:
+    source = Topics({"a": "a1"})
+    start = Start(source)
+    start.topics.look(before, entry(a=6))
+    source.ids = {"a": "a2"}
+    with pytest.raises(InvalidJobError, match=r"topics=a, ids_now=a2, ids_before=a1$"):
+        start.topics.check_read(before, entry(a=6))
+    source.allows_data_loss = True
+    start.topics.check_read(before, entry(a=6))
+    assert [type(event) for event in start.events] == [Notice]
+    assert start.topics.of(entry(a=6)) == {"t": {"a": "a2"}}
+
+
+def test_an_epoch_asks_only_for_topics_of_which_it_has_records_and_brokers_that_give_ids() -> None:
+    source = Topics({"a": "a1", "b": "b1"})
+    start = Start(source)
+    start.topics.look("", entry(a=5, b=5, c=5))
+    start.topics.check_read(entry(a=5, b=5, c=5), entry(a=5, b=6, c=6))
+    start.topics.check_read(entry(a=5, b=6, c=6), entry(a=5, b=6, c=6))
+    start.topics.check_read(entry(a=5, b=6, c=6), "")
+    assert source.asked == [["a", "b", "c"], ["b"]]
+
+
+def test_a_topic_that_was_deleted_after_it_was_read_is_no_other_topic() -> None:
     source = Topics({"a": "a1"})
     start = Start(source)
     start.topics.look("", entry(a=5))
-    source.ids = {"a": "a2"}
-    start.clock.at = 59.0
-    start.topics.look(entry(a=5), entry(a=6))
-    assert start.topics.of(entry(a=6)) == {"t": {"a": "a1"}}, "the next start finds it, too"
-    start.clock.at = 60.0
-    with pytest.raises(InvalidJobError, match=r"topics=a, ids_now=a2, ids_before=a1$"):
-        start.topics.look(entry(a=6), entry(a=7))
+    source.ids = {}
+    start.topics.check_read("", entry(a=5))
+    assert start.topics.of(entry(a=5)) == {"t": {"a": "a1"}}
 
 
 def test_a_topic_of_a_pattern_that_spark_has_forgotten_is_new_when_it_comes_again() -> None:
@@ -144,13 +162,14 @@ def test_a_topic_of_a_pattern_that_spark_has_forgotten_is_new_when_it_comes_agai
     assert start.topics.of(entry(a=9, b=7)) == {"t": {"a": "a2", "b": "b1"}}
 
 
-def test_brokers_that_do_not_answer_matter_only_if_an_id_is_missing() -> None:
+def test_brokers_that_do_not_answer_make_the_epoch_run_again() -> None:
     source = Topics({"a": "a1"})
     start = Start(source)
     start.topics.look("", entry(a=5))
     source.ids = None
-    start.clock.at = 60.0
     start.topics.look(entry(a=5), entry(a=6))
+    with pytest.raises(RetryableError):
+        start.topics.check_read(entry(a=5), entry(a=6))
     with pytest.raises(RetryableError):
         start.topics.look(entry(a=6), entry(a=6, b=1))
     with pytest.raises(RetryableError):
@@ -164,7 +183,7 @@ def test_nothing_is_kept_of_brokers_that_give_no_ids_and_of_a_job_without_topics
     start.topics.look(entry(a=5), entry(a=6))
     assert source.asked == [["a"]]
     assert start.topics.of(entry(a=6)) == {}
-    none = TopicIds({"f": Files()}, ["f"], start.clock, start.events.append, has_clock=False)
+    none = TopicIds({"f": Files()}, ["f"], start.events.append, has_clock=False)
     none.check(a_manifest(1))
     none.look("", 'v1\n{}\n{"logOffset":4}')
     assert none.of('v1\n{}\n{"logOffset":4}') == {}
@@ -172,7 +191,7 @@ def test_nothing_is_kept_of_brokers_that_give_no_ids_and_of_a_job_without_topics
 
 def test_the_topics_of_a_live_side_are_found_behind_its_history() -> None:
     live = Topics({"a": "a1"})
-    topics = TopicIds({"t": HistoryAndLive(live)}, ["t"], HandClock(0.0), lambda _: None, has_clock=True)
+    topics = TopicIds({"t": HistoryAndLive(live)}, ["t"], lambda _: None, has_clock=True)
     topics.look("", entry(a=5))
     assert live.asked == [["a"]]
     assert topics.of(entry(a=5)) == {"t": {"a": "a1"}}

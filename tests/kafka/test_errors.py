@@ -50,12 +50,12 @@ CASES: list[tuple[str, type[MixedmodeError], str]] = [
     (
         "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: This server does not host this topic",
         InvalidJobError,
-        "or correct its name$",
+        "or correct its name. cause=UnknownTopicOrPartitionException$",
     ),
     (
         "TimeoutException: Topic totals not present in metadata after 60000 ms.",
         InvalidJobError,
-        "or correct its name. topic=totals$",
+        "or correct its name. cause=Topic totals not present in metadata$",
     ),
     (
         "Caused by: org.apache.kafka.common.errors.RecordTooLargeException: The message is 2700186 bytes\n\tat",

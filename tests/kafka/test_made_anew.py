@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from mixedmode.connectors.kafka.admin import topic_ids
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.driver.savepoints import take_savepoint
+from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from tests.harness import manifests, output_rows, run
@@ -68,6 +69,32 @@ def test_a_topic_made_anew_with_more_records_is_refused_and_goes_on_if_loss_is_a
     orders.add(1, is_new=True)
     run(passed_on(tmp_path, orders), spark)  # the new topic is the one that the job reads now
     assert ids(tmp_path) == [*range(1, 16), *range(31, 37)]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_no_epoch_is_committed_whose_topic_is_made_anew_before_its_tasks_read(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_first: bool
+) -> None:
+    orders = Orders.new(kafka, partitions=1)
+    orders.add(10)
+    if not is_first:
+        run(passed_on(tmp_path, orders), spark)
+        orders.add(5)
+    look = TopicIds.look
+
+    def looked(self: TopicIds, before: str, now: str) -> None:
+        look(self, before, now)
+        made_anew(orders, 30)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicIds, "look", looked)
+        with pytest.raises(InvalidJobError, match=f"topics={orders.topic}, ids_now="):
+            run(passed_on(tmp_path, orders), spark)
+    assert len(manifests(tmp_path / "checkpoints")) == (0 if is_first else 1)
+    assert ids(tmp_path) == ([] if is_first else list(range(1, 11)))
+    if is_first:
+        run(passed_on(tmp_path, orders), spark)  # nothing was committed, so it begins with the new topic
+        assert ids(tmp_path) == list(range(11, 41))
 
 
 def test_of_a_pattern_a_new_topic_is_read_and_one_made_anew_is_refused(

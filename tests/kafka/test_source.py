@@ -2,6 +2,7 @@
 
 import itertools
 import threading
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.kafka.source import KafkaSource
 from mixedmode.driver.events import RecordsExpired
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Source
+from mixedmode.sources.kafka_offsets import Offsets
 from tests.harness import ManualClock, Recording, manifests, output_rows, run
 from tests.kafka.records import DDL, Orders, by_customer, job, parquet, summed
 from tests.services.fixtures import Kafka, Record
@@ -168,6 +171,67 @@ def test_expired_records_stop_the_job_and_it_says_which(spark: SparkSession, kaf
     expired = [event for event in recording.events if isinstance(event, RecordsExpired)]
     assert expired == [RecordsExpired("t", orders.topic, 0, 10, 15)]
     assert expired[0].text.endswith(f"source=t, topic={orders.topic}, partition=0, offsets=[10, 15)")
+
+
+@pytest.mark.parametrize("mode", ["mixed", "batch"])
+def test_records_that_expire_while_they_are_read_are_told(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    orders = Orders.new(kafka, partitions=1)
+    orders.add(20)
+    ask = KafkaSource.first_offsets
+
+    def asked(self: KafkaSource, partitions: Mapping[str, Collection[int]]) -> Offsets:
+        found = ask(self, partitions)
+        kafka.delete_records(orders.topic, {0: 15})
+        return found
+
+    monkeypatch.setattr(KafkaSource, "first_offsets", asked)
+    recording = Recording()
+    source = orders.source(allow_data_loss=True)
+    steps = job(tmp_path, source, mode=mode).sql("SELECT id FROM t").write(parquet(tmp_path))
+    run(steps, spark, observer=recording)
+    assert ids(tmp_path) == list(range(16, 21))
+    expired = [event for event in recording.events if isinstance(event, RecordsExpired)]
+    assert expired == [RecordsExpired("t", orders.topic, 0, 0, 15, while_read=True)]
+    assert "while this job read them, and those that it had not read yet are skipped" in expired[0].text
+
+
+def in_transaction(kafka: Kafka, topic: str, records: Iterable[Record], *, commits: bool) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": f"of-{topic}"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for record in records:
+        producer.produce(topic, record.value, key=record.key)
+    producer.flush(30)
+    (producer.commit_transaction if commits else producer.abort_transaction)(30)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_offsets_without_a_record_are_no_loss(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, isolation: str
+) -> None:
+    """Spark skips the marks of transactions, and does not count them as missing."""
+    orders = Orders.new(kafka, partitions=1)
+    said: list[bool] = []
+    ask = KafkaSource.has_skipped
+
+    def asked(self: KafkaSource) -> bool:
+        said.append(ask(self))
+        return said[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KafkaSource, "has_skipped", asked)
+        for commits in (True, False, True):
+            in_transaction(kafka, orders.topic, [orders.record(row) for row in orders.rows(5)], commits=commits)
+        source = orders.source(allow_data_loss=True, options={"kafka.isolation.level": isolation})
+        run(job(tmp_path, source).sql("SELECT id FROM t").write(parquet(tmp_path)), spark)
+    aborted = [] if isolation == "read_committed" else range(6, 11)
+    assert ids(tmp_path) == sorted([*range(1, 6), *aborted, *range(11, 16)])
+    assert said
+    assert not any(said)
 
 
 def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer(

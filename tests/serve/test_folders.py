@@ -1,5 +1,6 @@
 """Checkpoint folders by HTTP, without a running job: the same page and API, several jobs, and no control."""
 
+import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity
 from mixedmode.errors import InvalidJobError
 from mixedmode.serve.address import Tokens, parse_address
-from mixedmode.serve.app import Site
+from mixedmode.serve.app import Site, _is_new
 from mixedmode.serve.folders import Manifests, open_folders
 from mixedmode.serve.server import Endpoint, Server
 from tests.checkpoint.committed import Checkpoints
@@ -75,6 +76,19 @@ def test_a_damaged_manifest_is_shown_as_damaged_and_the_others_stay(tmp_path: Pa
     assert job.job()["newest_epoch"]["epoch"] == 5
 
 
+def test_a_folder_that_is_deleted_and_made_anew_by_another_job_is_shown_as_that_job(tmp_path: Path) -> None:
+    folder = folder_of_story(tmp_path / "a")
+    (job,) = open_folders([str(folder)], ManualClock())  # a second passes with each look
+    assert (job.job()["name"], job.job()["max_parallelism"], job.job()["checkpoints"]) == ("orders", 128, 6)
+    shutil.rmtree(folder)
+    assert (job.job()["name"], job.job()["checkpoints"]) == ("orders", 0)
+    Checkpoints(folder, JobIdentity("totals", 64, {"sums": {"step": "aggregate", "keys": ["k"]}})).commit(0)
+    shown = job.job()
+    assert (job.id, shown["id"], shown["name"]) == ("orders", "orders", "totals")
+    assert (shown["max_parallelism"], shown["checkpoints"]) == (64, 1)
+    assert [node["id"] for node in shown["graph"]["nodes"] if node["kind"] == "step"] == ["step:sums"]
+
+
 def test_a_paused_job_is_shown_as_paused(tmp_path: Path) -> None:
     folder = folder_of_story(tmp_path / "a")
     (job,) = open_folders([str(folder)], ManualClock())
@@ -127,6 +141,24 @@ def test_the_stream_over_a_folder_tells_new_epochs(tmp_path: Path, monkeypatch: 
         assert next(lines).startswith(b'data: {"epoch":2,"kind":"live"')
         answer.close()
         connection.close()
+
+
+@pytest.mark.parametrize(
+    ("now", "new"),
+    [
+        ([(3, 30), (4, 40)], []),
+        ([(3, 30), (4, 40), (5, 50)], [5]),
+        ([(2, 20), (3, 30)], []),  # a job that went back
+        ([(0, 70), (1, 80)], [0, 1]),  # a job that began anew
+        ([(3, 70)], [3]),
+        ([(3, 30), (4, 70), (5, 80)], [4, 5]),
+    ],
+)
+def test_the_stream_tells_epochs_that_come_after_the_known_ones_or_replace_them(
+    now: list[tuple[int, int]], new: list[int]
+) -> None:
+    documents = [{"epoch": epoch, "committed_ms": at} for epoch, at in now]
+    assert [one["epoch"] for one in documents if _is_new(one, {3: 30, 4: 40})] == new
 
 
 def folder_of_next(folder: Path) -> None:

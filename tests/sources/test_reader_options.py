@@ -7,6 +7,8 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.job import analyse
 from mixedmode.config.reader_options import LOSSY_SETTINGS, REFUSED, known_options
+from mixedmode.connectors.files.source import FileSource
+from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from tests.harness import SPARK
@@ -43,3 +45,20 @@ def test_a_session_that_passes_over_input_is_refused(spark: SparkSession, tmp_pa
     session.conf.set(setting, "true")
     with pytest.raises(InvalidJobError, match=f"{setting} would lose records without a message"):
         analyse(session, spec, job.where)
+
+
+def test_options_may_name_variables_of_the_environment(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEPARATOR", "|")
+    monkeypatch.setenv("NOTHING", "none-at-all")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.csv").write_text("a|1\nnone-at-all|2\n")
+    options = {"sep": "${env:SEPARATOR}", "nullValue": "${env:NOTHING}"}
+    source = Source.csv(tmp_path / "in", schema="k string, v int", options=options)
+    assert isinstance(source, FileSourceSpec)
+    rows = FileSource(spark, source, where="sources.t").batch().collect()
+    assert sorted((row.k or "", row.v) for row in rows) == [("", 2), ("a", 1)]
+    monkeypatch.delenv("NOTHING")
+    with pytest.raises(InvalidJobError, match=r"^sources\.t\.options: a setting needs .* variable=NOTHING$"):
+        FileSource(spark, source, where="sources.t")

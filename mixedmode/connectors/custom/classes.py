@@ -29,10 +29,10 @@ Rules for both kinds of class:
   * `__init__` receives the `args` of the job file. A text in `args` may contain `${env:NAME}`.
   * The class is instantiated wherever it is needed: in the driver, in a Spark process that looks for new data, and in
     each task. So `__init__` must be cheap, and attributes are lost with their instance. Instances are never pickled.
-  * An exception ends the epoch, and nothing of that epoch is committed. The error message names the method and the
-    line. By default the error counts as one that a retry may fix
-    (`execution.checkpointing.tolerable-failed-checkpoints`). Raise `mixedmode.errors.InvalidJobError` if a retry
-    cannot help.
+  * An exception ends the epoch, and nothing of that epoch is committed. If `publish` of a sink raises it, the epoch is
+    committed, and the sink gets all of its rows again. The error message names the method and the line. By default the
+    error counts as one that a retry may fix (`execution.checkpointing.tolerable-failed-checkpoints`). Raise
+    `mixedmode.errors.InvalidJobError` if a retry cannot help.
 
 docs/custom-connectors.md has a runnable example of a source and of a sink.
 """

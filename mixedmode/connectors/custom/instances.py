@@ -1,4 +1,4 @@
-"""Calls of a user's connector classes: instantiation with secrets, and errors that name class, method and line.
+"""Calls of a user's connector classes, with errors that name class, method and line.
 
 Whatever such a class raises is converted at the call into one of our kinds of error. The message is one line, and it
 shows the names of secrets instead of their values. So no stack trace of user code reaches a screen, from any process.
@@ -6,15 +6,18 @@ shows the names of secrets instead of their values. So no stack trace of user co
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from mixedmode.connectors.custom.classes import CustomSink, CustomSource
-from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.operators.classes import ClassKind, NamedClass, file_of
-from mixedmode.secrets import hidden, resolve
+from mixedmode.secrets import hidden
 
-__all__ = ["CustomSinkClass", "CustomSourceClass", "call_user_method", "calling", "instantiate"]
+__all__ = ["CustomSinkClass", "CustomSourceClass", "call_user_method", "calling"]
+
+_NOTHING = "Nothing of this epoch was committed."
+#: {method: what has become of the epoch when it raises}
+_EFFECTS = {"publish": "The rows of this epoch are not lost: the sink gets all of them again."}
 
 T = TypeVar("T", CustomSource, CustomSink)
 R = TypeVar("R")
@@ -44,16 +47,6 @@ class CustomSinkClass(NamedClass[CustomSink]):
     )
 
 
-def instantiate(named: NamedClass[T]) -> T:
-    """Return a new instance of the class.
-    Raises InvalidJobError, without secrets, if the class cannot be instantiated.
-    """
-    try:
-        return replace(named, args=_resolved(named.args)).create()
-    except InvalidJobError as error:
-        raise InvalidJobError(hidden(str(error))) from None  # the chained exception may contain a secret
-
-
 def call_user_method(named: NamedClass[T], own: T, method: Callable[..., R], *arguments: Any) -> R:
     """Return the result of a method of `own`, an instance of the class. Raises the errors that `calling` raises."""
     with calling(named, own, method.__name__):
@@ -76,22 +69,12 @@ def calling(named: NamedClass[T], own: T, method: str) -> Iterator[None]:
         from mixedmode.operators.process.failures import line_of, shown_error  # noqa: PLC0415 - much to import, rarely needed
 
         msg = _in_one_line(
-            f"the {named.kind.noun} raised {shown_error(error)} in `{method}`. Nothing of this epoch was committed. "
+            f"the {named.kind.noun} raised {shown_error(error)} in `{method}`. {_EFFECTS.get(method, _NOTHING)} "
             "Correct the class, or what it reaches, and start the job again: it resumes. "
             f"class={named.label}, method={method}, at={line_of(error, file_of(own))}"
         )
         has_secret = hidden(str(error)) != str(error)
         raise RetryableError(hidden(msg)) from (None if has_secret else error)
-
-
-def _resolved(value: Any) -> Any:
-    if isinstance(value, str):
-        return resolve(value)
-    if isinstance(value, list):
-        return [_resolved(one) for one in value]
-    if isinstance(value, dict):
-        return {name: _resolved(one) for name, one in value.items()}
-    return value
 
 
 def _in_one_line(text: str) -> str:

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.custom.classes import CustomSink
-from mixedmode.connectors.custom.instances import CustomSinkClass, call_user_method, instantiate
+from mixedmode.connectors.custom.instances import CustomSinkClass, call_user_method
 from mixedmode.connectors.custom.spec import CustomSinkSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
@@ -45,7 +45,7 @@ class CustomSinkWriter(StagedSink):
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Open the sink of the class, once per start."""
         if self._own is None:
-            own = instantiate(self._named)
+            own = self._named.create()
             columns = pa.schema([field for field in fields if field.name not in ("_op", EPOCH_COLUMN)])
             call_user_method(
                 self._named, own, own.open, self._context.job, self._context.name, columns, tuple(key_columns)

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.connectors.custom.classes import Offset
-from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, instantiate
+from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method
 from mixedmode.connectors.custom.spec import CustomSourceSpec
 from mixedmode.connectors.custom.stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -39,7 +39,7 @@ class CustomSourceReader(OpenSource):
         self._session = session
         self._named = CustomSourceClass.parse(source.class_, source.args, source.folder)
         try:
-            self._own = instantiate(self._named)
+            self._own = self._named.create()
             ddl: Any = call_user_method(self._named, self._own, self._own.schema)
         except MixedmodeError as error:
             msg = f"{where}: {error}"

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from mixedmode.connectors.custom.classes import CustomSource, Offset
-from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, calling, instantiate
+from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, calling
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys.arrow import cast
 
@@ -143,7 +143,7 @@ class Calls:
 
     def _object(self) -> CustomSource:
         if self._own is None:
-            self._own = instantiate(self._named)
+            self._own = self._named.create()
         return self._own
 
 

@@ -56,6 +56,7 @@ from mixedmode.connectors.files.stored_types import check_stored_types
 from mixedmode.connectors.files.versions import newest_version
 from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
 from mixedmode.errors import InvalidJobError
+from mixedmode.secrets import resolve_all
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
 from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource
 from mixedmode.sources.versions import HasVersions, TableVersion
@@ -75,6 +76,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         check_path(source, where=where)
         self._where = where
         check_options(source, where=where)
+        source = source.model_copy(update={"options": resolve_all(source.options, where=f"{where}.options")})
         check_drift(session, source, where=where)
         self._session = session
         self._source = source

@@ -17,19 +17,22 @@ from mixedmode.sources.kafka_offsets import Offsets
 __all__ = ["first_offsets", "topic_ids", "with_patience"]
 
 #: how long a start looks for a topic; the client's default is one minute, several times
-_PATIENCE = {
-    "kafka.default.api.timeout.ms": "15000",
-    "kafka.request.timeout.ms": "10000",
-    "fetchOffset.numRetries": "1",
-}
+_CALL, _REQUEST = "kafka.default.api.timeout.ms", "kafka.request.timeout.ms"
+_CALL_MS, _REQUEST_MS = 15_000, 10_000
+_AGAIN = {"fetchOffset.numRetries": "1"}
 _CLIENT = "kafka."  # options of Kafka's clients begin with it
 
 
 def with_patience(options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of Spark's connector that wait less long for a topic, unless the job sets how long itself."""
-    if options.keys() & _PATIENCE.keys():  # these options depend on each other, so the job sets all or none
-        return dict(options)
-    return {**options, **_PATIENCE}
+    """Return options of Spark's connector that wait less long for a topic, unless the job sets how long itself.
+
+    Kafka's client wants a call to take at least as long as a request. It refuses itself what is no number.
+    """
+    if _CALL in options:
+        return {**_AGAIN, **options}
+    request = options.get(_REQUEST, str(_REQUEST_MS))
+    call_ms = max(_CALL_MS, int(request)) if request.isascii() and request.isdigit() else _CALL_MS
+    return {**_AGAIN, **options, _REQUEST: request, _CALL: str(call_ms)}
 
 
 def topic_ids(session: SparkSession, options: Mapping[str, str], topics: Collection[str]) -> dict[str, str]:

@@ -82,11 +82,11 @@ def kafka_problem(text: str) -> MixedmodeError | None:
             f"again: it resumes. cause={cause[:300]}"
         )
         return InvalidJobError(msg)
-    if _NO_TOPIC.search(text):
-        found = re.search(r"Topic (\S+) not present", text)
+    missing = _NO_TOPIC.search(text)
+    if missing is not None:
         msg = (
             "a Kafka topic of the job does not exist, and the job makes none. Create it, with the number of partitions "
-            f"that you want, or correct its name{'' if found is None else f'. topic={found[1]}'}"
+            f"that you want, or correct its name. cause={missing[0]}"
         )
         return InvalidJobError(msg)
     silent = _NO_ANSWER.search(text)

@@ -36,7 +36,9 @@ from mixedmode.sources.kafka_offsets import (
 )
 from mixedmode.sources.source import Admission, OpenSource
 from mixedmode.sources.topic_ids import HasTopicIds
+from mixedmode.spark.scans import scan_metric
 
+_DATA_LOSS = "dataLoss"  # how often a task of Spark's connector has skipped records that were missing
 #: columns of records that cannot be decoded, besides `reason`, which is the last one
 _DEAD_LETTER = tuple(field.name for field in KAFKA_DEAD_LETTERS[:-1])
 
@@ -101,6 +103,11 @@ class KafkaSource(OpenSource, ReadsOffsetsAgain, HasTopicIds, LosesRecords):
     def first_offsets(self, partitions: Mapping[str, Collection[int]]) -> Offsets:
         return first_offsets(self._session, self._options(), partitions)
 
+    @override
+    def has_skipped(self) -> bool:
+        return scan_metric(self._session, _DATA_LOSS) != 0
+
+    @override
     def batch_ranges(self) -> OffsetRanges:
         """Return the ranges that `batch` reads: everything that exists when this is first called."""
         if self._ranges is None:
