@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.secrets import has_secrets, hidden, resolve
+from mixedmode.secrets import has_reference, has_secrets, hidden, resolve
 
 __all__ = ["ClassKind", "GivenClass", "NamedClass", "class_reference", "file_of", "object_named", "put_first_on_path"]
 
@@ -214,13 +214,22 @@ def _made(found: type[F], args: Mapping[str, Any], label: str, kind: ClassKind[F
 
 
 def _resolved(value: Any, *, where: str) -> Any:
+    """Return an argument with the values of the variables that it names; the same object if it names none."""
+    if not _names_variables(value):
+        return value
     if isinstance(value, str):
         return resolve(value, where=where)
-    if isinstance(value, list | tuple):
-        return type(value)(_resolved(one, where=where) for one in value)
     if isinstance(value, Mapping):
         return {name: _resolved(one, where=where) for name, one in value.items()}
-    return value
+    return [_resolved(one, where=where) for one in value]
+
+
+def _names_variables(value: Any) -> bool:
+    if isinstance(value, str):
+        return has_reference(value)
+    if isinstance(value, Mapping):
+        return any(map(_names_variables, value.values()))
+    return isinstance(value, list | tuple) and any(map(_names_variables, value))
 
 
 def put_first_on_path(folder: str) -> None:

@@ -94,9 +94,7 @@ class Section(BaseModel):
         yield from ()
 
     def _reference_findings(self) -> Iterator[tuple[Path, str]]:
-        """Yield the texts in which `${env:` begins an invalid reference, or is in a text
-        that nothing resolves. SQL is left to Spark.
-        """
+        """Yield the texts with `${env:` that nothing resolves, or that do not end it. SQL is left to Spark."""
         for name, value in self:
             if name in _LITERAL_FIELDS and isinstance(value, str) and "${env:" in value:
                 text = " is taken literally: ${env:...} is not replaced in it. Write its value, or give it with --set."

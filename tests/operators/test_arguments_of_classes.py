@@ -95,6 +95,11 @@ def test_every_class_gets_the_values(kind: tuple[str, type[NamedClass[Any]]], mo
     assert TOKEN not in repr(named), "only the instance has them"
 
 
+def test_arguments_without_a_variable_are_handed_over_as_they_are(kind: tuple[str, type[NamedClass[Any]]]) -> None:
+    given = [{"again": ("$HOME", 3)}]
+    assert reference(kind, more=given).create().more is given
+
+
 def test_an_error_of_a_class_does_not_show_them(
     kind: tuple[str, type[NamedClass[Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

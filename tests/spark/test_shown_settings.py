@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark import SparkContext
 
 from mixedmode.config import JobSpec
 from mixedmode.errors import InvalidJobError
@@ -59,6 +60,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]) -> tuple
         seen.append((dict(configuration.getAll()), read))
 
     monkeypatch.setattr(jvm, "launch_gateway", launch)
+    monkeypatch.setattr(SparkContext, "_jvm", None)  # a new process has none
     with Path(os.devnull).open("w+b") as output:
         jvm._gateway(settings, output)
     return seen[0]
