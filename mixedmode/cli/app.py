@@ -169,6 +169,9 @@ def explain(
         from mixedmode.cli.job_files import checked_job
         from mixedmode.driver.early import begin_spark
 
+        if dot and mermaid:
+            msg = "give --dot or --mermaid: each is the whole output"
+            raise typer.BadParameter(msg)
         loaded = checked_job(job, overrides or ())
         if dot or mermaid:
             from mixedmode.plan.drawing import as_dot, as_mermaid

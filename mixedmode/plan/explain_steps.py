@@ -92,21 +92,21 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
         case TimeWindowAggregateOperator():
             told_by = "clock" if operator.by_clock else "watermark"
             domain = ", of processing time" if operator.by_clock else ""
-            yield f"  windows     {_windows(operator.windows)}{domain}; given when the {told_by} reaches their end"
+            yield f"  windows     {_windows(operator.windows)}{domain}; emitted when the {told_by} reaches their end"
             if not operator.by_clock:
                 yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case SessionAggregateOperator():
             gap = _duration(operator.gap_us)
-            yield f"  windows     sessions, gap {gap}; given when the watermark is past their end"
+            yield f"  windows     sessions, gap {gap}; emitted when the watermark is past their end"
             yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case CountWindowAggregateOperator():
-            yield f"  windows     every {operator.count} records of a key; given when full, whatever the watermark"
+            yield f"  windows     every {operator.count} records of a key; emitted when full, whatever the watermark"
         case CoGroupBase():
             left, right = (", ".join(side.roots) for side in stage.sides)
             yield f"  windows     {_group_windows(operator)}"
             yield f"  function    {operator.function.label}, the rows of {left} and {right} of a key and window"
             yield f"  on error    {operator.on_error}: {_ON_ERROR[operator.on_error]}"
-            yield from late_lines(stage, side_sinks, "rows of windows that were given")
+            yield from late_lines(stage, side_sinks, "rows of windows that were emitted")
         case ProcessOperator():
             which = "records"
             if isinstance(operator, CoProcessOperator):
@@ -148,9 +148,9 @@ def emitted_text(emitted: EmittedRows) -> str:
 
 def _group_windows(operator: CoGroupBase) -> str:
     if isinstance(operator, SessionCoGroupOperator):
-        return f"sessions of both sides, gap {_duration(operator.gap_us)}; given when the watermark is past their end"
+        return f"sessions of both sides, gap {_duration(operator.gap_us)}; emitted when the watermark is past their end"
     assert isinstance(operator, CoGroupOperator), operator
-    return f"{_windows(operator.windows)}; given when the watermark reaches their end"
+    return f"{_windows(operator.windows)}; emitted when the watermark reaches their end"
 
 
 def state_text(stage: KeyedStage) -> str:
@@ -264,10 +264,10 @@ def _lateness(operator: TimedOperator, late: str, side_sinks: Mapping[str, SinkS
         lateness = _duration(operator.allowed_lateness_us)
         yield f"  late        up to {lateness} after its end a record changes a window; later ones {fate}"
     else:
-        yield f"  late        records of windows that were given {fate}"
+        yield f"  late        records of windows that were emitted {fate}"
     if operator.early_every_ms is not None:
         every = format_duration_ms(operator.early_every_ms)
-        yield f"  early       open windows that have changed are given every {every} while live"
+        yield f"  early       open windows that have changed are emitted every {every} while live"
 
 
 def _state(name: str, state: Mapping[str, Any]) -> str:

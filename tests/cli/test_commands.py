@@ -113,6 +113,14 @@ def test_explain_shows_what_a_setting_changes(job: Path, setting: str, expected:
     assert expected in lines(command("explain", job, "--set", setting))
 
 
+def test_explain_draws_one_drawing_at_a_time(job: Path) -> None:
+    assert lines(command("explain", job, "--dot"))[0].startswith("digraph")
+    assert "flowchart" in lines(command("explain", job, "--mermaid"))[0]
+    refused = command("explain", job, "--dot", "--mermaid")
+    assert refused.exit_code == 2
+    assert "give --dot or --mermaid" in refused.stderr
+
+
 def test_checkpoints_shows_one_checkpoint_at_the_flip_and_one_per_live_epoch(ran: Path) -> None:
     shown = lines(command("checkpoints", ran / "checkpoints"))
     assert shown[0] == "shops: 2 checkpoints, max-parallelism 16"

@@ -164,7 +164,7 @@ def test_a_session_of_a_co_group_is_of_the_rows_of_both_inputs() -> None:
     assert minutes == [(1, 12)]
     assert [(row["amounts"], row["ages"]) for row in found.table("o")] == [([1, 2], [7])]
     plan, text = plan_of(made)
-    assert "windows     sessions of both sides, gap 4m; given when the watermark is past their end" in text
+    assert "windows     sessions of both sides, gap 4m; emitted when the watermark is past their end" in text
     assert "rows of both sides whose session has not ended, and the bounds of these sessions" in text
     (stage,) = plan.stages
     assert stage.fingerprint["window"] == {"kind": "session", "gap-ms": 240_000}
@@ -319,12 +319,12 @@ def test_late_rows_and_failed_rows_of_a_co_group_have_outputs() -> None:
     assert [row["k"] for row in counted.table("o")] == ["a"]
     _, text = plan_of(failing)
     assert "on error    dead-letter: what failed is left out, and goes to an output of its own" in text
-    assert "late        rows of windows that were given: those of orders go to the sink co_group_1-late-left" in text
+    assert "late        rows of windows that were emitted: those of orders go to the sink co_group_1-late-left" in text
 
 
 def test_explain_fingerprint_and_state_of_a_co_group() -> None:
     plan, text = plan_of(grouped(sliding="10m", slide="5m", tumbling=None))
-    assert "windows     sliding, 10m every 5m; given when the watermark reaches their end" in text
+    assert "windows     sliding, 10m every 5m; emitted when the watermark reaches their end" in text
     assert "function    tests.job.test_co_process:Both, the rows of orders and customers of a key and window" in text
     assert "rows of both sides whose window has not ended, once for each of their windows" in text
     (stage,) = plan.stages

@@ -137,9 +137,9 @@ def test_a_windowed_job_is_told_from_its_watermark_to_its_late_records() -> None
         "stage 1: aggregate-1",
         "  exchange    by key (k string), Arrow blocks, combined per key and window before the shuffle, 4 key groups",
         "  key groups  subtask 0 [0, 4)",
-        "  windows     tumbling, 1h; given when the watermark reaches their end",
+        "  windows     tumbling, 1h; emitted when the watermark reaches their end",
         "  late        up to 2h after its end a record changes a window; later ones go to the sink aggregate-1-late",
-        "  early       open windows that have changed are given every 10s while live",
+        "  early       open windows that have changed are emitted every 10s while live",
         "  computes    window_start timestamp[us, tz=UTC], window_end timestamp[us, tz=UTC], n int64, s int64",
         "  state       5 columns per key and window",
         "  backlog     sorted strategy, single-key backend; (key, state) pairs move to RocksDB as sorted runs",
@@ -211,18 +211,18 @@ def test_a_process_job_is_told_with_its_function_its_state_and_its_outputs() -> 
 )
 def test_windows_are_told_as_they_were_set(window: dict[str, Any], expected: str) -> None:
     lines = explained(job().window(**window).aggregate(n="count(*)"))
-    assert f"  windows     {expected}; given when the watermark reaches their end" in lines
-    assert "  late        records of windows that were given are counted and dropped" in lines
+    assert f"  windows     {expected}; emitted when the watermark reaches their end" in lines
+    assert "  late        records of windows that were emitted are counted and dropped" in lines
     exchange = "without a key, so all to one subtask, Arrow blocks, combined per key and window before the shuffle"
     assert f"  exchange    {exchange}, 4 key groups" in lines
 
 
 def test_sessions_and_count_windows_have_words_of_their_own() -> None:
     sessions = explained(job().key_by("k").window(session="30m").aggregate(n="count(*)"))
-    assert "  windows     sessions, gap 30m; given when the watermark is past their end" in sessions
+    assert "  windows     sessions, gap 30m; emitted when the watermark is past their end" in sessions
     assert "  state       2 columns per key and session" in sessions
     counted = explained(job().key_by("k").window(count=100).aggregate(n="count(*)"))
-    assert "  windows     every 100 records of a key; given when full, whatever the watermark" in counted
+    assert "  windows     every 100 records of a key; emitted when full, whatever the watermark" in counted
     assert "  state       5 columns per key" in counted
     assert not [line for line in counted if line.startswith(("  late", "  fires", "  watermark"))]
 
