@@ -138,8 +138,8 @@ def _words_of(rows: BinaryRows) -> U64 | None:
 def _number_integers(values: AnyNumpy) -> Groups:
     if len(values) == 0:
         return Groups(np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int64))
-    starts = np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
-    if len(starts) * _ROWS_PER_RUN <= len(values):
+    starts = _starts_of_runs(values)
+    if starts is not None:
         runs = _number_integers(values[starts])
         return Groups(np.repeat(runs.codes, np.diff(starts, append=len(values))), starts[runs.first_row])
     low, high = int(values.min()), int(values.max())
@@ -151,6 +151,15 @@ def _number_integers(values: AnyNumpy) -> Groups:
         if len(sample) * SAMPLED_KEYS > _HASHED_VALUES_MAX:
             return _number_by_sort(values)
     return _number_by_hash(column)
+
+
+def _starts_of_runs(values: AnyNumpy) -> I64 | None:
+    """Return the first row of each run of equal values; None if runs are short, first among the first rows alone."""
+    for part in (values[:_BLOCK_ROWS], values):
+        is_new = part[1:] != part[:-1]
+        if (np.count_nonzero(is_new) + 1) * _ROWS_PER_RUN > len(part):
+            return None
+    return np.append(np.zeros(1, np.int64), np.flatnonzero(is_new) + 1)
 
 
 def _number_by_table(values: I64, span: int) -> Groups:
