@@ -1,4 +1,4 @@
-"""What the scans of running queries have counted in their current epochs."""
+"""Metrics of the scans of running queries, in their current epochs."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -75,6 +75,7 @@ _COMPILE_LATER = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 _PYTHON = "spark.pyspark.python"
+_REDACTION = "spark.redaction.regex"
 _REDACTED = "(?i)secret|password|token|access[.]?key|credential"  # Spark's default
 _SPARK_EPOCHS_KEPT = 100  # Spark's default
 _SPARK_EPOCHS_MORE = 20  # two compactions of Spark's list of files, which is compacted every 10 entries
@@ -93,8 +94,8 @@ def settings_of(spec: JobSpec, log_folder: Path | None) -> dict[str, str]:
         **_retention(spec),
         **_of_tasks(),
         **connector_settings(spec),
-        **_redaction(spec.spark),
         **own,
+        **_redaction(spec.spark),
     }
 
 
@@ -162,7 +163,7 @@ def _retention(spec: JobSpec) -> dict[str, str]:
 def _redaction(asked: Mapping[str, str]) -> dict[str, str]:
     """Return a setting with which Spark's own pages and event log do not show values of the environment."""
     named = [re.escape(key) for key, value in asked.items() if has_reference(value)]
-    return {"spark.redaction.regex": "|".join((_REDACTED, *named))} if named else {}
+    return {_REDACTION: "|".join((asked.get(_REDACTION, _REDACTED), *named))} if named else {}
 
 
 def _java_options(log_folder: Path | None, asked: Mapping[str, str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mixedmode.job import Sink
 from tests.differential.stories import case_folder, local_cases
 from tests.differential.test_time_in_chains import (
+    LATE,
     Row,
     Step,
     final,
@@ -194,15 +195,12 @@ def test_steps_after_a_window_have_the_answer_of_the_records_that_it_accepts(lat
 
 
 #: the record at 45 ms is not late, but comes when the session of the one at 43 ms has ended
-AFTER_A_SESSION = Case(
+AFTER_A_SESSION = replace(
+    LATE,
     events=(Event("new", 43 * MS, 1), Event("both", 63 * MS, 2), Event("new", 45 * MS, 4)),
     bound_ms=13,
     flip=2,
     cuts=(1, 2),
-    parallelism=1,
-    slices=1,
-    sort_memory="64MB",
-    restores={},
 )
 
 

@@ -1,4 +1,4 @@
-"""How long a start waits for Kafka's brokers."""
+"""The time for which a start waits for Kafka's brokers."""
 
 from typing import Any
 

@@ -84,10 +84,18 @@ def test_no_command_line_shows_a_value_of_the_environment(
     assert os.environ.get(ARGUMENTS) == before
 
 
-def test_pages_of_spark_redact_what_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("own", "begins"),
+    [({}, "(?i)secret|"), ({"spark.redaction.regex": "zip.code"}, "zip.code|")],
+    ids=["default", "own"],
+)
+def test_pages_of_spark_redact_what_comes_from_the_environment(
+    own: dict[str, str], begins: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("STORE_USER", "the-user")
-    spark = {"spark.hadoop.store.user": "${env:STORE_USER}"}
+    spark = {"spark.hadoop.store.user": "${env:STORE_USER}", **own}
     settings = settings_of(JobSpec.model_validate({**SMALLEST_JOB, "spark": spark}), tmp_path)
+    assert settings["spark.redaction.regex"].startswith(begins)
     assert settings["spark.redaction.regex"].endswith(r"|spark\.hadoop\.store\.user")
 
 
