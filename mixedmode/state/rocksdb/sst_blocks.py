@@ -40,14 +40,14 @@ _NOT_COMPRESSED, _LZ4 = 0, 4
 _CODEC = pa.Codec("lz4_raw")
 
 
-def in_file(block: bytes, *, compresses: bool) -> bytes:
-    """Return a block as in the file: compressed if that saves an eighth of its bytes, and with its last five bytes."""
+def in_file(block: bytes, *, compresses: bool) -> tuple[bytes, bytes]:
+    """Return a block as in the file, compressed if that saves an eighth of its bytes, and the five bytes behind it."""
     kind = _NOT_COMPRESSED
     if compresses:
         compressed = b"".join((varint(len(block)), _CODEC.compress(block)))
         if 8 * len(compressed) <= 7 * len(block):
             block, kind = compressed, _LZ4
-    return b"".join((block, _trailer(kind, xxhash.xxh3_64_intdigest(block))))
+    return block, _trailer(kind, xxhash.xxh3_64_intdigest(block))
 
 
 def parts_in_file(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -77,13 +77,16 @@ def varint(number: int) -> bytes:
 
 def varints(*numbers: I64) -> pa.LargeBinaryArray:
     """Return a column (n,): in row i, element i of all `numbers` (n,) as varints, one after the other."""
-    matrices, uses = [], []
-    for column in numbers:
-        rest = column[:, None] >> 7 * np.arange(len(varint(int(column.max()))))
-        matrices.append((rest & 127 | np.where(rest < 128, 0, 128)).astype(np.uint8))
-        uses.append(rest > 0)
-        uses[-1][:, 0] = True
-    matrix, used = np.hstack(matrices), np.hstack(uses)
+    widths = [len(varint(int(column.max()))) for column in numbers]
+    matrix = np.empty((len(numbers[0]), sum(widths)), np.uint8)
+    used = np.ones(matrix.shape, np.bool_)
+    places = iter(range(sum(widths)))
+    for column, width in zip(numbers, widths, strict=True):
+        for digit, place in zip(range(width), places, strict=False):
+            rest = column >> 7 * digit
+            matrix[:, place] = rest & 127 | (rest > 127) << 7
+            if digit:
+                used[:, place] = rest > 0
     if used.all():
         return FixedBytes(matrix).large_binary()
     offsets = np.zeros(len(matrix) + 1, np.int64)
@@ -94,42 +97,36 @@ def varints(*numbers: I64) -> pa.LargeBinaryArray:
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries of blocks, in key order: entry i is data[offsets[i]:offsets[i + 1]]; `offsets` is (n + 1,).
-
-    `width` is the number of bytes of all entries, None if they differ.
-    """
+    """Entries of blocks, in key order: entry i is data[offsets[i]:offsets[i + 1]]; `offsets` is (n + 1,)."""
 
     data: U8
     offsets: I64
-    width: int | None
 
     def blocks(
         self, ranges: Sequence[tuple[int, int]], *, entries_per_restart: int = ENTRIES_PER_RESTART
     ) -> Iterator[bytes]:
         """Yield the block of each range [start, end) of entries; the ranges cover all entries, in order."""
-        firsts = self.offsets[[start for start, _ in ranges]]
-        bounds = pairwise([*firsts.tolist(), int(self.offsets[-1])])
-        for (first, end), restarts in zip(bounds, self._restarts(ranges, firsts, entries_per_restart), strict=True):
-            yield b"".join((self.data[first:end], restarts))  # type: ignore[arg-type]  # a buffer, too
+        starts = np.array([start for start, _ in ranges])
+        firsts = np.append(self.offsets[starts], self.offsets[-1]).tolist()
+        words, ends = self._restarts(starts, entries_per_restart)
+        data, restarts = memoryview(self.data), memoryview(words)  # type: ignore[arg-type]  # buffers, which slice fast
+        for at, part in zip(pairwise(firsts), pairwise([0, *ends.tolist()]), strict=True):
+            yield b"".join((data[slice(*at)], restarts[slice(*part)]))
 
-    def _restarts(self, ranges: Sequence[tuple[int, int]], firsts: I64, entries_per_restart: int) -> Iterator[bytes]:
-        """Yield the restart points of each block, and their number.  firsts: the offset of its first entry."""
-        if self.width is not None:
-            for start, end in ranges:
-                yield _uniform_restarts(end - start, self.width, entries_per_restart)
-            return
-        in_block = (self.offsets[:-1] - np.repeat(firsts, np.diff(ranges).ravel())).astype("<u4")
-        for start, end in ranges:
-            yield _with_number(in_block[start:end:entries_per_restart])
+    def _restarts(self, starts: I64, entries_per_restart: int) -> tuple[npt.NDArray[np.uint32], I64]:
+        """Return what follows the entries of each block, one after the other, and (b,) where each block's part ends.
 
-
-def _with_number(offsets: npt.NDArray[np.uint32]) -> bytes:
-    return offsets.tobytes() + struct.pack("<I", len(offsets))
-
-
-@lru_cache(64)
-def _uniform_restarts(entries: int, width: int, entries_per_restart: int) -> bytes:
-    return _with_number((np.arange(0, entries, entries_per_restart) * width).astype("<u4"))
+        Such a part is the block's restart points, and their number. `starts` (b,): the first entry of each block.
+        """
+        points = -(-np.diff(starts, append=len(self.offsets) - 1) // entries_per_restart)
+        ends = np.cumsum(points + 1)
+        block = np.repeat(np.arange(len(points)), points)  # of each restart point
+        word = np.arange(len(block)) + block  # before it are those of earlier blocks, and the number of each block
+        entry = starts[block] + (word - (ends - points - 1)[block]) * entries_per_restart
+        words = np.empty(ends[-1], "<u4")
+        words[word] = self.offsets[entry] - self.offsets[starts][block]
+        words[ends - 1] = points
+        return words, ends
 
 
 def cuts(offsets: I64, size: int) -> list[tuple[int, int]]:
@@ -137,9 +134,9 @@ def cuts(offsets: I64, size: int) -> list[tuple[int, int]]:
 
     Example: entries of 30 bytes each and a size of 100: four begin before 100, three before 200: (0, 4), (4, 7), ...
     """
-    number = (offsets[:-1] - offsets[0]) // size
-    bounds = np.flatnonzero(number[1:] != number[:-1]) + 1
-    return list(pairwise([0, *bounds.tolist(), len(number)]))
+    full = np.arange(offsets[0], offsets[-2] + 1, size)
+    bounds = np.unique(np.searchsorted(offsets[:-1], full))  # an entry of several sizes begins one block
+    return list(pairwise([*bounds.tolist(), len(offsets) - 1]))
 
 
 def encode_entries(
@@ -153,7 +150,7 @@ def encode_entries(
     nothing = pa.scalar(b"", pa.large_binary())  # between the parts
     options = pc.JoinOptions(null_handling="replace", null_replacement="")
     rows = binary_rows(pc.binary_join_element_wise(*parts, nothing, options=options))
-    return Entries(rows.data, np.append(rows.starts, rows.ends[-1]), None)
+    return Entries(rows.data, np.append(rows.starts, rows.ends[-1]))
 
 
 def _encode_fixed(keys: FixedBytes, values: FixedBytes, trailer: bytes) -> Entries:
@@ -165,4 +162,4 @@ def _encode_fixed(keys: FixedBytes, values: FixedBytes, trailer: bytes) -> Entri
         rows["trailer"] = np.void(trailer)
     rows["key"] = keys.rows.view(f"V{keys.width}").ravel()
     rows["value"] = values.rows.view(f"V{values.width}").ravel()
-    return Entries(rows.view(np.uint8), np.arange(len(rows) + 1) * rows.itemsize, rows.itemsize)
+    return Entries(rows.view(np.uint8), np.arange(len(rows) + 1) * rows.itemsize)

@@ -20,6 +20,7 @@ import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -117,8 +118,8 @@ class SstFile:
         entries = encode_entries(keys, values, KEY_TRAILER)
         ranges = cuts(entries.offsets, BLOCK_BYTES)
         blocks = [in_file(block, compresses=True) for block in entries.blocks(ranges)]
-        self._file.write(b"".join(blocks))
-        self._block_bytes += map(len, blocks)
+        self._file.write(b"".join(chain.from_iterable(blocks)))
+        self._block_bytes += [len(block) + _BLOCK_TRAILER_BYTES for block, _ in blocks]
         self._last_keys.append(values_at(keys, np.array([end - 1 for _, end in ranges])))
         if self._filter is not None:
             width = keys.width if isinstance(keys, FixedBytes) else None
@@ -135,11 +136,11 @@ class SstFile:
             meta[_FILTER_NAME] = self._placed(parts_in_file(self._filter.parts()))
             filter_bytes = self._offset - data_end - _BLOCK_TRAILER_BYTES
         index_start = self._offset
-        index_handle = self._placed([in_file(self._index(), compresses=True)])
+        index_handle = self._placed(in_file(self._index(), compresses=True))
         properties = _block(self._properties(data_end, filter_bytes, self._offset - index_start))
-        meta[b"rocksdb.properties"] = self._placed([in_file(properties, compresses=False)])
+        meta[b"rocksdb.properties"] = self._placed(in_file(properties, compresses=False))
         metaindex = _block(meta)
-        handles = self._placed([in_file(metaindex, compresses=False)]) + index_handle
+        handles = self._placed(in_file(metaindex, compresses=False)) + index_handle
         footer = handles.ljust(_HANDLES_BYTES, b"\0") + struct.pack("<IQ", _FORMAT_VERSION, _MAGIC)
         self._file.write(bytes([XXH3_CHECKSUM]) + footer)
 
