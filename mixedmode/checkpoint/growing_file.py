@@ -50,6 +50,15 @@ class GrowingFile:
         self._has_ended.wait()
         self._check()
 
+    def sizes(self) -> Iterator[int]:
+        """Yield the bytes that are there already, at each look, until the file is complete.
+
+        Raises GivenUpError if its writer gives it up.
+        """
+        while not self._has_ended.wait(_LOOK_SECONDS):
+            yield self.size
+        self._check()
+
     def chunks(self) -> Iterator[bytes]:
         """Yield the bytes from the beginning, each as soon as it is there, until the end of the complete file.
 

@@ -108,8 +108,8 @@ class ObjectStore:
     def put_growing(self, file: GrowingFile, path: str) -> None:
         """Store a local file durably, as `put_file` does, once its writer has ended it.
 
-        An object store gets the parts of a large file while it grows; nobody sees the object before it is complete.
-        Raises GivenUpError if the writer gives the file up; then nothing is stored.
+        An object store gets the parts of a large file while it grows, and the disk of a folder its bytes. Nobody sees
+        the object before it is complete.  Raises GivenUpError if the writer gives the file up; then nothing is stored.
         """
         with _outside(self.url, path, "write"):
             _objects(self.url).put_growing(file, path)

@@ -1,9 +1,9 @@
-"""The files that a task stores: in an object store several at once, in threads, while the task goes on.
+"""The files that a task stores: large ones in threads, while the task goes on.
 
 A file is given to `Uploads` when it is opened. An object store gets the first parts of a large file while the task
-writes the later ones, and a smaller file when it is complete. So much of the state of a large backlog is stored before
-all of it is computed, and a small live epoch waits as long as one request takes. In a folder, a file is stored in the
-calling thread, at its end: usually that is a link.
+writes the later ones, and a folder's disk gets its bytes. So much of the state of a large backlog is stored before all
+of it is computed. A smaller file is stored when it is complete: in an object store several at once, in threads, so that
+a small live epoch waits as long as one request takes; in a folder in the calling thread, since it is usually a link.
 
     upload = begin(file)  ...the task writes...  upload.end()  ...  upload.stored() -> bytes and checksum
 
@@ -43,9 +43,14 @@ class Stored:
 class Upload:
     """One file on its way to the store."""
 
-    def __init__(self, file: GrowingFile, put: Callable[[], Stored], pool: ThreadPoolExecutor | None) -> None:
-        """`put` waits for the end of the file, and stores it; it runs in the pool, or else in the calling thread."""
-        self._file, self._put, self._pool = file, put, pool
+    def __init__(
+        self, file: GrowingFile, put: Callable[[], Stored], pool: ThreadPoolExecutor, *, ends_in_pool: bool
+    ) -> None:
+        """`put` waits for the end of the file, and stores it.
+
+        It runs in the pool while the file grows; for a file that has ended, too, if it `ends_in_pool`.
+        """
+        self._file, self._put, self._pool, self._ends_in_pool = file, put, pool, ends_in_pool
         self._stored: Future[Stored] | Stored | None = None
         self._lock = threading.Lock()  # the file may end while it is looked at
 
@@ -57,7 +62,7 @@ class Upload:
     def follow(self, *, at_least: int) -> None:
         """Begin to store the file while it grows, if it has so many bytes already."""
         with self._lock:
-            if self._pool is not None and self._stored is None and self._file.size >= at_least:
+            if self._stored is None and self._file.size >= at_least:
                 self._stored = self._pool.submit(self._put)
 
     def end(self) -> None:
@@ -65,7 +70,7 @@ class Upload:
         self._file.end()
         with self._lock:
             if self._stored is None:
-                self._stored = self._put() if self._pool is None else self._pool.submit(self._put)
+                self._stored = self._pool.submit(self._put) if self._ends_in_pool else self._put()
 
     def give_up(self) -> None:
         """Tell that nobody wants the file any more."""
@@ -99,7 +104,7 @@ class Uploads:
 
     def begin(self, store: ObjectStore, local_path: Path, path: str) -> Upload:
         """Return the upload of a local file, which its writer has just opened, to `path` in `store`."""
-        if store.local_root is None and self._looking is None:
+        if self._looking is None:
             self._looking = threading.Thread(target=self._look, name="mixedmode-upload-look", daemon=True)
             self._looking.start()
         return self._upload(store, local_path, path)
@@ -117,7 +122,7 @@ class Uploads:
             store.put_growing(file, path)
             return Stored(local_path.stat().st_size, file_checksum(local_path))
 
-        self._uploads.append(Upload(file, put, self._pool if store.local_root is None else None))
+        self._uploads.append(Upload(file, put, self._pool, ends_in_pool=store.local_root is None))
         return self._uploads[-1]
 
     def _look(self) -> None:

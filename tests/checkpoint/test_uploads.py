@@ -1,11 +1,12 @@
 """Files that a task stores while it goes on: what arrives, and what does when the task or the store fails."""
 
+import errno
 import threading
 from pathlib import Path
 
 import pytest
 
-from mixedmode.checkpoint import growing_file, remote_objects
+from mixedmode.checkpoint import growing_file, local_files, remote_objects
 from mixedmode.checkpoint import uploads as uploads_module
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.growing_file import GivenUpError, GrowingFile
@@ -72,6 +73,56 @@ def test_an_object_store_gets_parts_of_a_file_before_its_end(tmp_path: Path) -> 
     file.end()
     assert b"".join([*first, *chunks]) == data_of(3 * PART) + b"the end"
     assert file.has_ended
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return the files that are synced, as they are."""
+    synced, sync = list[Path](), local_files._sync_file
+
+    def noted(path: Path) -> None:
+        sync(path)
+        synced.append(path)
+
+    monkeypatch.setattr(local_files, "_sync_file", noted)
+    monkeypatch.setattr(local_files, "_SYNCED_BYTES", PART)
+    return synced
+
+
+def test_the_disk_of_a_folder_gets_the_bytes_of_a_file_before_its_end(tmp_path: Path, synced: list[Path]) -> None:
+    store, local = ObjectStore(tmp_path / "store"), tmp_path / "local"
+    with Uploads() as uploads:
+        upload = uploads.begin(store, local, "a")
+        for parts in (1, 2, 3):
+            local.write_bytes(data_of(parts * PART))
+            wait_until(lambda: synced.count(local) == parts, "what is there is synced")  # noqa: B023
+        assert store.get("a") is None
+        upload.end()
+        assert upload.stored() == Stored(3 * PART, checksum_of([data_of(3 * PART)]))
+    assert synced.count(local) == 4, "the file is synced as a whole before it has its name"
+
+
+def test_an_error_of_the_disk_before_the_end_of_a_file_is_told_at_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux tells it once: a later sync may succeed, although bytes are lost."""
+    store, local, failed = ObjectStore(tmp_path / "store"), tmp_path / "local", threading.Event()
+
+    def failing(_path: Path) -> None:
+        if not failed.is_set():
+            failed.set()
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(local_files, "_SYNCED_BYTES", PART)
+    monkeypatch.setattr(local_files, "_sync_file", failing)
+    local.write_bytes(data_of(PART))
+    with Uploads() as uploads:
+        upload = uploads.begin(store, local, "a")
+        wait_until(failed.is_set, "a sync fails")
+        upload.end()
+        with pytest.raises(RetryableError, match="Input/output error"):
+            upload.stored()
+    assert store.get("a") is None
 
 
 def test_many_files_at_once(store: ObjectStore, tmp_path: Path) -> None:
