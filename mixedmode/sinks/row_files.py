@@ -7,23 +7,18 @@ from pathlib import Path
 from typing import IO, Literal, Protocol
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from typing_extensions import override
 
-from mixedmode.keys import distinct_part
-from mixedmode.keys.values import payload_words
 from mixedmode.sinks.csv_lines import csv_lines
 from mixedmode.sinks.json_lines import json_lines
+from mixedmode.sinks.parquet_encodings import encodings_of
 
 FileFormat = Literal["parquet", "json", "csv"]
 Compression = Literal["snappy", "zstd", "gzip", "none"]
 
 _GZIP_WBITS = zlib.MAX_WBITS | 16  # gzip's header and trailer around the deflated bytes
 _GZIP_LEVEL = 6
-_ROWS_LOOKED_AT = 2**15  # fewer rows get dictionaries for all columns, without a check
-_DISTINCT_PART = 0.5  # with more distinct values per row, or run of equal values, a dictionary is useless
-_LONG_RUN = 64  # rows: what a dictionary makes of such a run is much smaller than what a compression does
 
 
 class RowFile(Protocol):
@@ -57,7 +52,7 @@ def open_row_file(path: Path, schema: pa.Schema, file_format: FileFormat, compre
 
 
 class _ParquetFile(RowFile):
-    """A Parquet file; its first rows decide which of its columns have dictionaries."""
+    """A Parquet file; its first rows decide how its columns are encoded."""
 
     def __init__(self, path: Path, schema: pa.Schema, compression: Compression) -> None:
         self._file = pa.OSFile(str(path), "wb")
@@ -83,31 +78,14 @@ class _ParquetFile(RowFile):
         self._file.close()
 
     def _opened(self, first: pa.Table) -> pq.ParquetWriter:
-        dictionaries = columns_with_dictionary(first, is_compressed=self._compression != "none")
-        return pq.ParquetWriter(self._file, self._schema, compression=self._compression, use_dictionary=dictionaries)
-
-
-def columns_with_dictionary(first: pa.Table, *, is_compressed: bool) -> list[str] | bool:
-    """Return the columns of a Parquet file that get a dictionary, judged by its first rows; True for all columns.
-
-    A dictionary of values that hardly repeat makes a file larger, and takes longer to build than the values take to
-    write; the key of an aggregate's rows is an example. Values that repeat in neighbouring rows only, as those of a
-    join do, are made about as small by compression, in less time. Only numbers and times are examined, because
-    examining texts takes as long as the dictionary does.
-    """
-    if first.num_rows < _ROWS_LOOKED_AT or any(pa.types.is_nested(field.type) for field in first.schema):
-        return True
-    looked_at = first.slice(0, _ROWS_LOOKED_AT).combine_chunks()
-    return [
-        name for name in first.column_names if _repeats(looked_at.column(name).chunk(0), is_compressed=is_compressed)
-    ]
-
-
-def _repeats(column: pa.Array, *, is_compressed: bool) -> bool:
-    if payload_words(column.type) is None:
-        return True
-    runs = pc.run_end_encode(column).values if is_compressed else column
-    return len(runs) * _LONG_RUN <= len(column) or distinct_part([runs]) < _DISTINCT_PART
+        found = encodings_of(first, is_compressed=self._compression != "none")
+        return pq.ParquetWriter(
+            self._file,
+            self._schema,
+            compression=self._compression,
+            use_dictionary=found.dictionaries,
+            column_encoding=found.others,
+        )
 
 
 class _JsonLines:

@@ -1,15 +1,15 @@
-"""Parquet files of an output: which columns have dictionaries, and that the rows are the same with and without."""
+"""Parquet files of an output: their columns are encoded as decided, and the rows are those that were written."""
 
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from mixedmode.sinks import row_files
-from mixedmode.sinks.row_files import columns_with_dictionary, open_row_file
+from mixedmode.sinks.parquet_encodings import Encodings
+from mixedmode.sinks.row_files import open_row_file
 
 ROWS = 40_000
 
@@ -52,21 +52,9 @@ def test_numbers_and_times_that_hardly_repeat_have_no_dictionary(tmp_path: Path)
 def test_a_file_without_useless_dictionaries_is_smaller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = rows().select(["key", "count"])
     written(tmp_path / "with", table)
-    monkeypatch.setattr(row_files, "columns_with_dictionary", lambda _, is_compressed: is_compressed)
+    monkeypatch.setattr(row_files, "encodings_of", lambda _, is_compressed: Encodings(is_compressed, None))
     written(tmp_path / "all", table)
     assert (tmp_path / "with").stat().st_size < 0.9 * (tmp_path / "all").stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("run", "dictionaries"),
-    [(1, {"again"}), (5, {"again"}), (ROWS // 100, {"again", "once"})],
-    ids=["each row", "short runs", "long runs"],
-)
-def test_values_that_repeat_in_short_runs_only_have_no_dictionary(run: int, dictionaries: set[str]) -> None:
-    """`once`: each value has one run; `again`: ten values take turns."""
-    runs = pa.array(np.arange(ROWS) // run)
-    table = pa.table({"once": runs, "again": pc.bit_wise_and(runs, 7).cast(pa.float64())})
-    assert set(columns_with_dictionary(table, is_compressed=True)) == dictionaries  # type: ignore[arg-type]  # names
 
 
 def test_compression_makes_short_runs_about_as_small_as_a_dictionary_does(
@@ -74,25 +62,14 @@ def test_compression_makes_short_runs_about_as_small_as_a_dictionary_does(
 ) -> None:
     table = pa.table({"n": np.random.default_rng(1).random(ROWS // 10).repeat(10)})
     written(tmp_path / "without", table)
-    monkeypatch.setattr(row_files, "columns_with_dictionary", lambda _, is_compressed: is_compressed)
+    monkeypatch.setattr(row_files, "encodings_of", lambda _, is_compressed: Encodings(is_compressed, None))
     written(tmp_path / "with", table)
     assert (tmp_path / "without").stat().st_size < 1.25 * (tmp_path / "with").stat().st_size
-
-
-def test_values_in_runs_have_a_dictionary_where_nothing_is_compressed() -> None:
-    table = pa.table({"n": np.arange(ROWS) // 10})
-    assert columns_with_dictionary(table, is_compressed=False) == ["n"]
 
 
 def test_the_first_rows_decide_for_the_whole_file(tmp_path: Path) -> None:
     same = rows().slice(0, 1).take(pa.array(np.zeros(ROWS, np.int64)))
     assert "key" not in encoded(written(tmp_path / "file", rows(), same), 1)
-
-
-def test_few_rows_and_nested_columns_are_not_looked_at() -> None:
-    assert columns_with_dictionary(rows().slice(0, 1000), is_compressed=True) is True
-    nested = rows().append_column("list", pa.array([[1]] * ROWS))
-    assert columns_with_dictionary(nested, is_compressed=True) is True
 
 
 def test_a_file_without_rows_is_whole(tmp_path: Path) -> None:
