@@ -5,11 +5,11 @@ A result takes the state of g groups, and returns an Arrow array (g,). NULL rule
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.bits import BitParity, Bits
@@ -240,11 +240,7 @@ class Percentile:
         if not self.register.is_float:  # rounding a number of 18 digits to a double may make 19 digits
             greatest = 10**self.result_type.precision - 1
             return from_ordered(Values(np.clip(values.data, -greatest, greatest), values.valid), self.result_type)
-        below = float(np.nextafter(10.0 ** (self.result_type.precision - self.result_type.scale), 0))
-        doubles = from_ordered(values, pa.float64())
-        return pc.max_element_wise(
-            pc.min_element_wise(doubles, below, skip_nulls=False), -below, skip_nulls=False
-        ).cast(self.result_type)
+        return _as_printed(from_ordered(values, pa.float64()), self.result_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +356,15 @@ def _fits_scaled(limbs: list[Int64s], divisor: Int64s, shift: int) -> bool:
     largest = (int(np.abs(limbs[1]).max(initial=0)) + 1) * 2**LIMB_BITS
     fits: bool = 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
     return fits
+
+
+def _as_printed(doubles: pa.Array, data_type: pa.Decimal128Type) -> pa.Array:
+    """Return the decimals as which doubles are printed, as Spark does: of 1.1 it is 1.1, not 1.100000000000000089."""
+    greatest = 10**data_type.precision - 1  # the double next to it may be larger
+    printed = (Decimal(repr(one)).scaleb(data_type.scale) for one in doubles.fill_null(0.0).to_pylist())
+    whole = [max(-greatest, min(int(one.to_integral_value(ROUND_HALF_UP)), greatest)) for one in printed]
+    is_null = doubles.is_null().to_numpy(zero_copy_only=False)
+    return decimal_column(_words_of_python(np.array(whole, np.object_)), data_type, is_null)
 
 
 def _words(limbs: list[Int64s]) -> npt.NDArray[np.uint64]:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.operators.aggregate import aggregator_for
+from tests.operators.arguments import DECIMALS, decimals
 from tests.operators.calls import Asked, Row, found
 from tests.operators.partials import aggregator_of, fold, merge
 
@@ -53,6 +54,17 @@ def test_a_percentile_lies_between_its_two_neighbours(values: list[int | None], 
 def test_a_median_is_that_of_spark(values: list[Any], data_type: pa.DataType, expected: float | None) -> None:
     result = found(Asked("median", (data_type,)), [Row(0, 0, (value,)) for value in values], [1])[0]
     assert result == (None if expected is None else pytest.approx(expected, nan_ok=True))
+
+
+@pytest.mark.parametrize("data_type", [t for t in DECIMALS if t.scale], ids=str)
+@given(data=st.data())
+def test_a_percentile_of_decimals_is_the_double_as_which_a_value_is_read(
+    data_type: pa.DataType, data: st.DataObject
+) -> None:
+    value = data.draw(decimals(data_type.precision, data_type.scale) | decimals(3, data_type.scale))
+    for function in ("median", "percentile"):
+        asked = Asked(function, (data_type,), parameters=(0.3,) if function == "percentile" else ())
+        assert found(asked, [Row(0, 0, (value,))]) == {0: float(value)}
 
 
 def test_one_giant_key_keeps_as_many_entries_as_it_has_distinct_values() -> None:

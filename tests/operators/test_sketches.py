@@ -234,6 +234,29 @@ def test_the_answer_of_a_sketch_fits_its_type_also_where_doubles_do_not(data_typ
         assert answer == exact
 
 
+@pytest.mark.parametrize(
+    ("data_type", "value", "answer"),
+    [
+        (pa.decimal128(38, 18), "1.1", "1.1"),
+        (pa.decimal128(28, 2), "-834.56", "-834.56"),
+        (pa.decimal128(38, 38), "0." + "3" * 38, "0." + "3" * 16),
+        (pa.decimal128(38, 38), "0." + "9" * 38, "0." + "9" * 38),
+        (pa.decimal128(38, 0), "3" * 38, "3" * 17 + "0" * 21),
+        (pa.decimal128(38, 0), "-" + "9" * 38, "-" + "9" * 38),
+        (pa.decimal128(38, 20), "0.00123456789012345678", "0.0012345678901234567"),
+        (pa.decimal128(20, 2), None, None),
+    ],
+    ids=str,
+)
+def test_a_wide_decimal_is_the_one_as_which_its_double_is_printed(
+    data_type: pa.DataType, value: str | None, answer: str | None
+) -> None:
+    asked = Asked("approx_percentile", (data_type,), parameters=(0.5, 10))
+    for count in (1, 100):
+        rows = [Row(0, 0, (None if value is None else Decimal(value),))] * count
+        assert found(asked, rows) == {0: None if answer is None else Decimal(answer)}
+
+
 def test_over_a_changelog_percentiles_are_exact_however_many_rows_there_are() -> None:
     register = QuantileSketch(0, 200, is_float=False)
     parts = parts_of(register, pa.array([3, None, 1, 2]), weights=np.array([100, 50, 1_000, 900], np.int64))

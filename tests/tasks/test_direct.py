@@ -337,14 +337,36 @@ def test_a_column_of_another_type_is_read_as_spark_reads_it_or_refused(tmp_path:
     assert not {("int64", "double"), ("uint8", "tinyint"), ("int16", "tinyint"), ("day", "int")} & {*accepted}
 
 
-def test_a_column_whose_name_is_in_a_file_in_two_spellings_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("names", [("K", "k"), ("k", "k"), ("k", "K", "k")])
+def test_a_column_whose_name_a_file_has_several_times_is_refused(tmp_path: Path, names: Sequence[str]) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"K": [1], "k": [2], "v": [3]}), path)
+    pq.write_table(pa.Table.from_arrays([pa.array([n]) for n in range(len(names) + 1)], names=[*names, "v"]), path)
     slices = [FileSlice(str(path), 0, 1)]
     (batch,) = read_slices(slices, [ReadColumn("V", pa.int64(), "v")])
-    assert batch.to_pydict() == {"v": [3]}
-    with pytest.raises(InvalidJobError, match=r"^a file of a source has several columns .* columns=K, k$"):
+    assert batch.to_pydict() == {"v": [len(names)]}
+    with pytest.raises(
+        InvalidJobError, match=rf"^a file of a source has several columns .* columns={', '.join(names)}$"
+    ):
         list(read_slices(slices, [ReadColumn("k", pa.int64(), "k")]))
+
+
+INSTANT = datetime(2024, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "values", [pa.array([5]), pa.array(["x"]), pa.array([INSTANT], pa.timestamp("us", "UTC"))], ids=str
+)
+def test_a_part_of_a_nested_column_does_not_change_a_column_of_its_name(tmp_path: Path, values: pa.Array) -> None:
+    inner = pa.array([{"v": INSTANT}], pa.struct([("v", pa.timestamp("us", "UTC"))]))
+    pq.write_table(
+        pa.table({"nested": inner, "v": values}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True
+    )
+    slices = [FileSlice(str(tmp_path / "a.parquet"), 0, 1)]
+    (batch,) = read_slices(slices, [ReadColumn("v", values.type, "v")])
+    assert batch.column(0).equals(values)
+    if not pa.types.is_timestamp(values.type):
+        with pytest.raises(InvalidJobError, match="has another type than `schema` says"):
+            list(read_slices(slices, [ReadColumn("v", pa.timestamp("us", "UTC"), "v")]))
 
 
 def test_a_file_that_is_not_parquet_is_named(tmp_path: Path, spark: SparkSession) -> None:

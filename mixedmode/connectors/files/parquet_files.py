@@ -10,6 +10,7 @@ is NULL, and a type that does not widen to the declared type is refused. The sou
 
 import heapq
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ def _read_slice(
     queries: Sequence[Query],
     tell: Callable[[float], object],
 ) -> Iterator[tuple[Sequence[Query], pa.RecordBatch]]:
-    instants = {c.name.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
+    instants = {c.path.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
     groups = [group for group in range(file.num_row_groups) if group * piece.parts // file.num_row_groups == piece.part]
     names = _names_without_case(file.schema_arrow.names, columns, piece.path)
     # by rows of the file, since a file of one large row group is all in one slice
@@ -174,12 +175,13 @@ def _names_without_case(names: Sequence[str], columns: Sequence[ReadColumn], pat
     """Return {name in lower case: name in the file}. Raise InvalidJobError if a column that is read has two names."""
     found = {name.lower(): name for name in names}
     if len(found) < len(names):
-        sources = {column.source.lower() for column in columns}
-        twice = sorted(name for name in names if name.lower() in sources and found[name.lower()] != name)
-        if twice:
+        count = Counter(name.lower() for name in names)
+        source = next((one.source.lower() for one in columns if count[one.source.lower()] > 1), None)
+        if source is not None:
+            alike = ", ".join(name for name in names if name.lower() == source)
             msg = (
-                "a file of a source has several columns whose names differ only in case, so which one is meant cannot "
-                f"be told. Rename one of them in the file. file={path}, columns={twice[0]}, {found[twice[0].lower()]}"
+                "a file of a source has several columns of one name, regardless of case, so which one is meant cannot "
+                f"be told. Rename one of them in the file. file={path}, columns={alike}"
             )
             raise InvalidJobError(msg)
     return found
