@@ -40,6 +40,12 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 _USE = "Use a folder, or a URL that starts with s3://, gs://, az:// or abfss://, in the job file."
 _STATUS = re.compile(r"non-2xx status code: (\d{3}[ \w]*)")
+#: the store's own word for what is wrong, and those words that speak of credentials and of the clock
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_CREDENTIALS = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
+_CLOCK = {"RequestTimeTooSkewed", "RequestExpired"}
+#: obstore's words for the answer of S3 about a bucket of another region
+_REDIRECT = "redirect without LOCATION"
 _REQUESTS_AT_ONCE = 16
 
 
@@ -243,20 +249,27 @@ def _explained(error: OSError | BaseError) -> tuple[str, str]:
     words = system_words(error)
     if words is not None:
         return words
-    if isinstance(error, PermissionDeniedError):
-        return "permission was denied", "Give this user read and write access"
-    if isinstance(error, UnauthenticatedError):
-        return "the credentials were not accepted", "Renew the credentials in the environment"
+    text = str(error)
+    status, code = (match[1] if (match := part.search(text)) else "" for part in (_STATUS, _CODE))
+    answer = ", ".join(filter(None, (status, code)))
+    shown = f" ({answer})" if answer else ""
+    if code in _CLOCK:
+        return "the clock of this machine differs from that of the store", f"Set the clock (the store says {code})"
+    if isinstance(error, UnauthenticatedError) or code in _CREDENTIALS:
+        return f"the credentials were not accepted{shown}", "Renew the credentials in the environment"
+    if isinstance(error, PermissionDeniedError) or status.startswith("403"):
+        how = "Give this user read and write access, or renew the credentials in the environment"
+        return f"permission was denied{shown}", how
     if isinstance(error, OSError) and error.strerror:
         return f"the system says {error.strerror!r}", "Repair the folder or the disk"
     if is_ended_upload(error):
         return "the store has ended an upload before all of its parts had arrived", "Wait until the store is well"
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) or status.startswith("404"):
         return "the bucket or container does not exist", "Create it, or correct the URL"
-    status = _STATUS.search(str(error))
     asked = f"though it was asked for up to {retry_seconds():g} s"
-    if status is not None and status[1].startswith(("429", "5")):
-        return f"the store answered {status[1]!r}, {asked}", "Wait until the store is well, or have its limits raised"
-    if status is not None:
-        return f"the store answered {status[1]!r}", "Correct the URL or the settings in the environment"
+    if status.startswith(("429", "5")):
+        return f"the store answered {status!r}, {asked}", "Wait until the store is well, or have its limits raised"
+    if answer or _REDIRECT in text:
+        found = f"the store answered {answer!r}" if answer else "the bucket is in another region, or elsewhere"
+        return found, "Correct the URL, or the region, credentials and endpoint in the environment"
     return f"the store did not answer, {asked}", "Check that the store can be reached (the cause is chained below)"

@@ -86,7 +86,8 @@ class Autoscaler:
             parallelism=parallelism,
             interval_seconds=self._interval_seconds,
             epochs=tuple(self._epochs),
-            since_change_ms=None if request is None else now_ms - request.created_ms,
+            # a change that is further ahead than a cool-down was made by a clock that was set back since
+            since_change_ms=None if request is None else abs(now_ms - request.created_ms),
             is_pinned=request is not None and request.is_pinned,
         )
         decision = decide_scale(load, self._targets)

@@ -37,9 +37,10 @@ _NS = 1_000_000  # of a millisecond
 
 @dataclass
 class _UnderWay:
-    """An epoch under way: when it began, and (start, name) of the phases that its tasks have told."""
+    """An epoch under way: when it began, by both clocks, and (start, name) of the phases that its tasks have told."""
 
     began_ms: int
+    began_seconds: float
     phases: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -57,10 +58,10 @@ class EpochTraces:
 
     def __call__(self, event: Event) -> None:
         """Take one event."""
-        now_ms = self.clock.now_ms()
+        now_ms = self._now_ms()
         match event:
             case EpochStarted():
-                self._under_way = _UnderWay(now_ms)
+                self._under_way = _UnderWay(self.clock.now_ms(), self.clock.seconds())
             case EpochProgress():
                 self._note_phase(event, now_ms)
             case EpochCommitted():
@@ -69,6 +70,12 @@ class EpochTraces:
                 self._fail(event, now_ms)
             case _:
                 pass
+
+    def _now_ms(self) -> int:
+        """Return the time. While an epoch is under way, it follows the stopwatch, so no span ends before it begins."""
+        if self._under_way is None:
+            return self.clock.now_ms()
+        return self._under_way.began_ms + round(1000 * (self.clock.seconds() - self._under_way.began_seconds))
 
     def _note_phase(self, event: EpochProgress, now_ms: int) -> None:
         if self._under_way is None:
@@ -80,7 +87,7 @@ class EpochTraces:
 
     def _end(self, event: EpochCommitted, now_ms: int) -> None:
         length_ms = round(1000 * event.seconds)
-        under_way = self._under_way or _UnderWay(now_ms - length_ms)  # an epoch that is only published has no start
+        under_way = self._under_way or _UnderWay(now_ms - length_ms, 0.0)  # one that is only published has no start
         self._under_way = None
         span = self._epoch(event.epoch, under_way.began_ms)
         span.set_attributes(

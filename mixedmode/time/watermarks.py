@@ -15,6 +15,8 @@ Invariants (tests/time/test_watermarks.py):
   I2  the result does not depend on how the records of an epoch are divided into parts, or on their order
   I3  a record behind the watermark does not change the watermark
   I4  a record too far ahead of the clock changes nothing but its split's idle timeout
+  I5  a split without records is idle after its timeout, whatever the clock said before: setting the clock back only
+      begins the timeout anew
 
 Sources: Flink, BoundedOutOfOrdernessWatermarks.java and WatermarkOutputMultiplexer.java; there, W is one less and means
 "no record at or before W".
@@ -61,7 +63,7 @@ class SplitProgress:
     """The progress of a split: its greatest event time within reach (None: none yet), and when it was last active.
 
     `active_ms` is the clock of the last epoch with a record of the split. For a source without any record so far, it is
-    the clock at the start of the job.
+    the clock at the start of the job. If the clock was set back since, it is the earlier time.
     """
 
     max_time_us: int | None
@@ -129,7 +131,10 @@ def source_watermarks(
 def _updated(
     splits: Mapping[Split, SplitProgress], seen: Mapping[Split, Seen], clock_ms: int
 ) -> Mapping[Split, SplitProgress]:
-    updated = dict(splits)
+    updated = {
+        split: SplitProgress(progress.max_time_us, min(progress.active_ms, clock_ms))
+        for split, progress in splits.items()
+    }
     for split, part in seen.items():
         if part.records:
             updated[split] = _moved(updated.get(split), part, clock_ms)
@@ -145,7 +150,7 @@ def _moved(before: SplitProgress | None, seen: Seen, clock_ms: int) -> SplitProg
     if before is None:
         return SplitProgress(seen.max_time_us, clock_ms)
     times = [time for time in (before.max_time_us, seen.max_time_us) if time is not None]
-    return SplitProgress(max(times, default=None), max(before.active_ms, clock_ms))
+    return SplitProgress(max(times, default=None), clock_ms)
 
 
 def _is_idle(progress: SplitProgress, strategy: Strategy, clock_ms: int) -> bool:

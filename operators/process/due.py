@@ -64,12 +64,14 @@ def due_tables(
 def processing_range(time: EpochTime) -> tuple[int, int] | None:
     """Return (after, until): stored processing-time timers fire if after < time <= until. Return None if none fires.
 
-    If the clock went back, it is treated as unchanged. In the last epoch, all timers fire.
+    After an epoch, no stored timer is due by its clock. So if the clock was set back, `until` is less than `after`, and
+    no stored timer is due. A timer that a function registers waits until the clock that the function sees reaches its
+    time. In the last epoch, all timers fire.
     """
     if time.is_backlog and not time.is_final:
         return None
     after_us = MIN_TIME_US if time.clock_before_ms is None else time.clock_before_ms * 1000
-    return after_us, MAX_TIME_US if time.is_final else max(time.clock_ms * 1000, after_us)
+    return after_us, MAX_TIME_US if time.is_final else time.clock_ms * 1000
 
 
 def groups_to_sweep(time: EpochTime, start: int, end: int) -> list[int]:

@@ -324,12 +324,29 @@ def test_a_file_where_a_folder_should_be_is_retryable(tmp_path: Path) -> None:
         ObjectStore(tmp_path / "f").put("a", b"1")
 
 
+def answered(status: str, code: str = "") -> exceptions.GenericError:
+    """Return obstore's error for an answer of S3; without a code, as HEAD is answered."""
+    body = f"<Error><Code>{code}</Code><Message>m</Message></Error>" if code else ""
+    return exceptions.GenericError(f"Error performing GET: Server returned non-2xx status code: {status}: {body}")
+
+
 @pytest.mark.parametrize(
     ("error", "says"),
     [
         (exceptions.GenericError("connection refused"), "Check that the store can be reached (the cause is chained"),
-        (exceptions.PermissionDeniedError("403"), "permission was denied. Give this user read and write access"),
+        (exceptions.PermissionDeniedError("403"), "permission was denied. Give this user read and write access, or"),
         (exceptions.UnauthenticatedError("401"), "the credentials were not accepted. Renew the credentials"),
+        (answered("400 Bad Request", "ExpiredToken"), "not accepted (400 Bad Request, ExpiredToken). Renew the cred"),
+        (answered("403 Forbidden", "SignatureDoesNotMatch"), "the credentials were not accepted (403 Forbidden, Sig"),
+        (answered("403 Forbidden", "RequestTimeTooSkewed"), "Set the clock (the store says RequestTimeTooSkewed)"),
+        (answered("403 Forbidden", "AccessDenied"), "denied (403 Forbidden, AccessDenied). Give this user read and"),
+        (answered("404 Not Found", "NoSuchBucket"), "the bucket or container does not exist. Create it"),
+        (answered("400 Bad Request"), "answered '400 Bad Request'. Correct the URL, or the region, credentials and"),
+        (answered("503 Service Unavailable", "SlowDown"), "'503 Service Unavailable', though it was asked"),
+        (
+            exceptions.GenericError("Received redirect without LOCATION, this normally indicates"),
+            "the bucket is in another region, or elsewhere. Correct the URL, or the region",
+        ),
     ],
 )
 def test_failures_of_an_object_store_are_retryable(

@@ -104,6 +104,14 @@ def test_what_it_asked_for_counts_over_a_restart_and_it_goes_on_cooling_down(tmp
     assert numbers == [2] * 9 + [3] * 3, "30 s after the change, of which an epoch takes 3"
 
 
+def test_it_goes_on_after_a_change_whose_time_is_ahead_of_the_clock(tmp_path: Path) -> None:
+    job = Simulated(tmp_path, work=6.0)
+    assert job.epochs(6) == [1] * 5 + [2]
+    job.clock.at -= 86_400.0
+    job.start()
+    assert job.epochs(12)[-1] == 3
+
+
 def test_what_a_person_asked_for_is_left_alone_until_it_is_withdrawn(tmp_path: Path) -> None:
     job = Simulated(tmp_path, work=6.0)
     job.ask(1)

@@ -3,17 +3,19 @@
 import http.server
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochProgress, EpochStarted, Event, TaskPhase
 from mixedmode.driver.traces import EpochTraces, exported_traces
 from tests.driver.committed import epoch_committed
-from tests.harness import ManualClock
+from tests.harness import HandClock
 
 PROFILE = {
     "fold": 9.5,
@@ -31,14 +33,26 @@ def progress(phase: TaskPhase) -> EpochProgress:
     return EpochProgress(Epoch(0), True, 0.0, "totals", phase, 0.5, None, 1, None, 1, None, 0, 1)
 
 
-def spans_of(events: Sequence[tuple[int, Event]]) -> dict[str, ReadableSpan]:
-    """Return the spans after (second, event), by name."""
-    exporter, provider, clock = InMemorySpanExporter(), TracerProvider(), ManualClock()
+@dataclass
+class SteppedClock(HandClock):
+    """A clock that was set back by so many seconds; its stopwatch was not."""
+
+    set_back: int = 0
+
+    @override
+    def now_ms(self) -> int:
+        return super().now_ms() - 1000 * self.set_back
+
+
+def spans_of(events: Sequence[tuple[int, Event]], *, set_back: int = 0) -> dict[str, ReadableSpan]:
+    """Return the spans after (second, event), by name.  set_back: the clock is set back after the first event."""
+    exporter, provider, clock = InMemorySpanExporter(), TracerProvider(), SteppedClock()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     traces = EpochTraces("orders", provider, clock)
     for second, event in events:
-        clock.time_ms = 1000 * second
+        clock.at = second
         traces(event)
+        clock.set_back = set_back
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
@@ -48,7 +62,8 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
     return span.start_time / 1e9, span.end_time / 1e9
 
 
-def test_an_epoch_is_a_trace_and_its_stages_follow_each_other() -> None:
+@pytest.mark.parametrize("set_back", [0, 3600])
+def test_an_epoch_is_a_trace_and_its_stages_follow_each_other(set_back: int) -> None:
     found = spans_of(
         [
             (100, EpochStarted(Epoch(0), is_backlog=True, strategy="sorted")),
@@ -57,7 +72,8 @@ def test_an_epoch_is_a_trace_and_its_stages_follow_each_other() -> None:
             (104, progress("sorting")),
             (106, progress("done")),
             (108, committed(0)),
-        ]
+        ],
+        set_back=set_back,
     )
     assert {name: seconds(span) for name, span in found.items()} == {
         "epoch": (100.0, 108.0),
@@ -77,9 +93,11 @@ def test_an_epoch_is_a_trace_and_its_stages_follow_each_other() -> None:
     assert (given["mixedmode.records"], given["mixedmode.work_seconds.fold"]) == (100, 9.5)
 
 
-def test_a_failed_attempt_is_a_trace_with_its_reason_and_the_next_one_has_its_own() -> None:
+@pytest.mark.parametrize("set_back", [0, 3600])
+def test_a_failed_attempt_is_a_trace_with_its_reason_and_the_next_one_has_its_own(set_back: int) -> None:
     started = EpochStarted(Epoch(3), is_backlog=False, strategy="streaming")
-    found = spans_of([(10, started), (12, EpochFailed(Epoch(3), 1, 3, "the store does not answer"))])
+    failed = EpochFailed(Epoch(3), 1, 3, "the store does not answer")
+    found = spans_of([(10, started), (12, failed)], set_back=set_back)
     assert seconds(found["epoch"]) == (10.0, 12.0)
     assert found["epoch"].status.description == "the store does not answer"
     assert not found["epoch"].status.is_ok

@@ -3,17 +3,20 @@
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
+from tests.checkpoint.examples import a_manifest
 from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
 from tests.staging import stage
 
@@ -220,6 +223,33 @@ def test_a_column_that_the_format_does_not_have_is_told_as_such(
     with pytest.raises(InvalidJobError, match=r"cannot have such columns\. Cast or rename them in a sql step"):
         prepare("interval", pa.field("v", pa.duration("us")))
     prepare("quoted", pa.field("v", pa.struct([("a-`b", pa.int64())])))
+
+
+def test_a_table_that_was_made_anew_is_not_taken_for_the_jobs_own(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    first = Output(spark, kind, tmp_path).publish(0, [("a", 1)])
+    rmtree(tmp_path / "db" / "out")
+    Output(spark, kind, tmp_path)  # made anew with the same columns
+    later = replace(a_manifest(1), output_names=("",), output_contents=contents_after(None, Epoch(0), first, [""]))
+    found = Output(spark, kind, tmp_path, is_fresh=False).sink.obstacle(later)
+    assert found is not None
+    assert found.startswith("the table has no epoch of this job, although the job has written epochs to it")
+    unpublished = replace(later, epoch=Epoch(0), outputs=tuple(first))
+    assert Output(spark, kind, tmp_path, is_fresh=False).sink.obstacle(unpublished) is None, "it is yet to be written"
+
+
+def test_a_column_that_somebody_drops_while_the_job_runs_is_named(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    output = Output(spark, kind, tmp_path)
+    output.publish(0, [("a", 1)])
+    table, session = output.sink._table.name, output.sink._table.session
+    if kind == "delta":
+        session.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')")
+    session.sql(f"ALTER TABLE {table} DROP COLUMN n")
+    with pytest.raises(InvalidJobError, match="column=n, type=bigint, in the table=no such column"):
+        output.publish(1, [("a", 2)])
 
 
 def test_a_job_that_goes_on_wants_its_table(spark: SparkSession, tmp_path: Path, kind: Format) -> None:

@@ -1,11 +1,16 @@
 """The rollback of a lakehouse table is decided from its history alone, or refused. Pure."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.connectors.lakehouse.checks import has_published_before
 from mixedmode.connectors.lakehouse.table import Commit, Mark, MarkKind, WayBack, decide_way_back
+from tests.checkpoint.examples import a_manifest, a_staged
 
 
 def mark(kind: MarkKind, epoch: int) -> Mark:
@@ -66,3 +71,13 @@ def test_a_history_that_was_cut_off_does_not_pass_for_the_beginning_of_the_table
     commits = [*history(mark("epoch", 50), mark("epoch", 51)), Commit(-1, None, changes_rows=False)]
     found = decide_way_back(commits, Epoch(40), knows_not)
     assert found == "the table's history no longer tells what the table was then"
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6))
+def test_a_manifest_tells_whether_an_output_got_rows_in_an_earlier_epoch(with_rows: list[bool]) -> None:
+    latest = None
+    for epoch, has_rows in enumerate(with_rows):
+        files = [a_staged(epoch)] if has_rows else []
+        contents = contents_after(latest, Epoch(epoch), files, [""])
+        latest = replace(a_manifest(epoch, outputs=files), output_names=("",), output_contents=contents)
+        assert has_published_before(latest, "") == any(with_rows[:epoch])

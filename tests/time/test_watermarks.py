@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mixedmode.time import (
@@ -167,6 +167,18 @@ def test_the_watermark_never_regresses(
         later = advance(state, whole(parts), strategies, clock_ms)
         assert later.watermark_us >= state.watermark_us, (state, later)
         state = later
+
+
+@given(epochs, st.integers(-3_000, 3_000))
+@example([([], 3_000), ([(("b", ""), Seen(1, 5))], 3_000)], -3_000)  # the clock was ahead, and is corrected
+def test_a_silent_source_is_idle_after_its_timeout_whatever_the_clock_said_before(
+    run: list[tuple[list[tuple[Split, Seen]], int]], now_ms: int
+) -> None:
+    strategies = dict.fromkeys(SOURCES, IDLE)
+    state = WatermarkState.initial(SOURCES, 0)
+    for parts, clock_ms in [*run, ([], now_ms)]:
+        state = advance(state, whole(parts), strategies, clock_ms)
+    assert source_watermarks(state, strategies, now_ms + 1_000) == dict.fromkeys(SOURCES)
 
 
 @given(st.lists(seen_parts, max_size=8), st.randoms(), strategies_of)

@@ -26,11 +26,13 @@ from typing_extensions import override
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
+from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, made_anew
 from mixedmode.connectors.lakehouse.delta import DeltaTable
 from mixedmode.connectors.lakehouse.errors import columns_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec
 from mixedmode.connectors.lakehouse.table import (
+    NO_EPOCH,
     OP_COLUMN,
     STAGED_VIEW,
     Columns,
@@ -56,13 +58,13 @@ from mixedmode.sinks.staged import StagedSink
 from mixedmode.spark.errors import spark_text
 from mixedmode.time.window_range import WindowRange
 
-_NO_EPOCH = -1
 _CAUSE_LENGTH_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     columns: Columns
+    added: tuple[str, ...]  # columns of this program
     merges: bool
     names: tuple[str, ...]  # names of the columns that are written
 
@@ -81,7 +83,7 @@ class LakehouseSink(StagedSink):
         self._opened: LakeTable | None = None
         self._prepared: _Prepared | None = None
         self._past: int | None = None  # the past of this start's epochs, once read
-        self._seen = _NO_EPOCH  # the newest epoch seen in the table; there may be later epochs
+        self._seen = NO_EPOCH  # the newest epoch seen in the table; there may be later epochs
 
     @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
@@ -108,9 +110,10 @@ class LakehouseSink(StagedSink):
         with self._outside("prepare"):
             if is_fresh or self._context.replaces:
                 self._table.create(schema, self._spec.partition_by)
-            names = self._checked(columns, added)
-            self._check_history(is_fresh=is_fresh)
-        self._prepared = _Prepared(columns, merges, names)
+            names = columns_to_write(self._table, columns, added, self._where)
+            newest, replaces = self._newest_mark(), self._context.replaces
+            check_history(self._table, newest, is_fresh=is_fresh, replaces=replaces, where=self._where)
+        self._prepared = _Prepared(columns, added, merges, names)
         if self._context.replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
@@ -145,7 +148,7 @@ class LakehouseSink(StagedSink):
     @override
     def newest_published(self) -> Epoch | None:
         newest = self._look()
-        return None if newest == _NO_EPOCH else Epoch(newest)
+        return None if newest == NO_EPOCH else Epoch(newest)
 
     @override
     def oldest_published(self) -> Epoch | None:
@@ -154,8 +157,10 @@ class LakehouseSink(StagedSink):
 
     @override
     def obstacle(self, manifest: Manifest) -> str | None:
-        """Return the reason if somebody else has written to the table since the checkpoint."""
+        """Return the reason if somebody else has written to the table since the checkpoint, or has made it anew."""
         with self._outside("look at"):
+            if self._look() == NO_EPOCH and has_published_before(manifest, self._context.name):
+                return made_anew(self._where)
             way = self._way_back(manifest.epoch)
         return way if isinstance(way, str) else None
 
@@ -163,7 +168,7 @@ class LakehouseSink(StagedSink):
     def roll_back(self, after: Epoch) -> int:
         with self._outside("roll epochs back in"):
             later = self._roll_back(after)
-        self._past, self._seen = None, _NO_EPOCH
+        self._past, self._seen = None, NO_EPOCH
         return later + self.delete_staged_after(after)
 
     @override
@@ -185,9 +190,11 @@ class LakehouseSink(StagedSink):
         with self._outside("publish an epoch to"):
             is_whole = len(waiting) == len(staged)
             if self._past is not None and self._table.refuses_repeats and is_whole:
-                self._table.write(self._put(staged), self._mark("epoch", epoch, self._past))
+                self._write(staged, epoch, self._past)
                 return
             newest = self._newest_mark()
+            if newest is None and self._seen != NO_EPOCH:
+                raise InvalidJobError(made_anew(self._where))
             self._past = 0 if newest is None else newest.past
             if newest is not None and newest.epoch > epoch:
                 msg = (
@@ -208,7 +215,16 @@ class LakehouseSink(StagedSink):
                     f"back to an older checkpoint. file={self.store.url}/{gone}, epoch={epoch}, {self._where}"
                 )
                 raise CorruptStateError(msg)
-            self._table.write(self._put(staged), self._mark("epoch", epoch, self._past))
+            self._write(staged, epoch, self._past)
+
+    def _write(self, staged: Sequence[StagedFile], epoch: Epoch, past: int) -> None:
+        """Write an epoch. Raise InvalidJobError if that fails because the table has other columns than at the start."""
+        try:
+            self._table.write(self._put(staged), self._mark("epoch", epoch, past))
+        except (PySparkException, Py4JError):
+            columns_to_write(self._table, self._ready.columns, self._ready.added, self._where)
+            raise
+        self._seen = epoch
 
     def _put(self, staged: Sequence[StagedFile]) -> str:
         """Return the statement that writes the staged rows to the table, after the rows are registered as a view."""
@@ -223,7 +239,7 @@ class LakehouseSink(StagedSink):
     def _replace(self, staged: Sequence[StagedFile]) -> None:
         """Replace all rows by those of a batch run. There is no repeat: a batch run that fails starts over."""
         prepared = self._ready
-        mark = self._mark("batch", _NO_EPOCH, 0)
+        mark = self._mark("batch", NO_EPOCH, 0)
         with self._outside("replace the rows of"):
             if not staged:
                 self._table.write(f"DELETE FROM {self._table.name}", mark)
@@ -273,66 +289,10 @@ class LakehouseSink(StagedSink):
             f"savepoint); or set the table back by hand, if you know how. checkpoint={after}, {self._where}"
         )
 
-    def _checked(self, columns: Columns, added: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns to write. Raises InvalidJobError if the table lacks columns of the output."""
-        there = {
-            field.name.lower(): field.dataType.simpleString()
-            for field in self._table.session.read.table(self._table.name).schema
-        }
-        for field in columns.schema:
-            wanted = self._table.stored_type(field.dataType.simpleString())
-            found = there.get(field.name.lower())
-            if found != wanted:
-                msg = (
-                    "the table does not have the columns of this output. Change the table (ALTER TABLE), the job, or "
-                    f"the table's name. column={field.name}, type={wanted}, in the table={found or 'no such column'}, "
-                    f"{self._where}"
-                )
-                raise InvalidJobError(msg)
-        if OP_COLUMN in added and OP_COLUMN not in there:
-            msg = (
-                "an output with key columns is appended as changes, and this table has no column `_op string` for what "
-                f"a change is. Add it, or set mode: merge. {self._where}"
-            )
-            raise InvalidJobError(msg)
-        return (*(field.name for field in columns.fields), *(name for name in added if name in there))
-
-    def _check_history(self, *, is_fresh: bool) -> None:
-        newest = self._newest_mark()
-        if self._context.replaces:
-            is_foreign = newest is None and self._table.session.read.table(self._table.name).limit(1).count() > 0
-            if is_foreign or (newest is not None and newest.kind != "batch"):
-                msg = (
-                    "a batch run replaces all rows of its table, and this one holds rows that no batch run of the job "
-                    f"has written. Choose another table, or remove the rows. {self._where}"
-                )
-                raise InvalidJobError(msg)
-        elif is_fresh and newest is not None and newest.epoch != _NO_EPOCH:
-            msg = (
-                "the table holds the output of an earlier run of this job whose checkpoints are not here, and the two "
-                "would be mixed. Give this output a new table, or put the old checkpointing.dir back. "
-                f"latest_published={newest.epoch}, {self._where}"
-            )
-            raise InvalidJobError(msg)
-        elif is_fresh and newest is not None and newest.kind == "batch":
-            msg = (
-                "the table holds the output of a batch run of this job, and the two would be mixed. Give this output a "
-                f"new table. {self._where}"
-            )
-            raise InvalidJobError(msg)
-        elif not is_fresh and newest is None and not self._table.knows_its_beginning():
-            msg = (
-                "the table's history no longer tells what this job has published, because others have written to it "
-                "since and old history is removed, so the job cannot go on exactly. Keep the history for longer "
-                "(delta.logRetentionDuration; history.expire.min-snapshots-to-keep), and give this output a new table "
-                f"and the job a new execution.checkpointing.dir. {self._where}"
-            )
-            raise InvalidJobError(msg)
-
     def _look(self) -> int:
         """Return the newest epoch in the table."""
         newest = self._newest_mark()
-        self._seen = _NO_EPOCH if newest is None else newest.epoch
+        self._seen = NO_EPOCH if newest is None else newest.epoch
         return self._seen
 
     def _newest_mark(self) -> Mark | None:

@@ -26,6 +26,8 @@ from mixedmode.time.window_range import BOUND_TYPE, END_COLUMN, START_COLUMN, Wi
 #: rows of windows
 MarkKind = Literal["epoch", "batch", "back", "closed", "backfill"]
 STAGED_VIEW = "mixedmode_staged"
+#: the epoch of a table without any
+NO_EPOCH = -1
 OP_COLUMN, INSERT, DELETE = "_op", "insert", "delete"
 #: a column of NULLs in the staged view of `replace_sql`: an equal join, which Spark need not run row by row
 NEVER = "_never"

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import OperatorAttributes
@@ -204,8 +206,36 @@ def test_a_clock_that_goes_back_fires_nothing_twice_and_loses_nothing() -> None:
     epochs = epochs_of(processing(50_000), processing(70_000))
     epochs.run([("k", 0, 0)], clock_ms=10)
     assert times(epochs.run(clock_ms=60)) == [50_000]
-    assert times(epochs.run([("k", 0, 0), ("k", 1, 1)], clock_ms=40)) == [50_000], "it stands still meanwhile"
+    assert times(epochs.run([("k", 0, 0), ("k", 1, 1)], clock_ms=40)) == [], "a function sees 40, so 50 is to come"
+    assert times(epochs.run(clock_ms=60)) == [50_000]
     assert times(epochs.run(clock_ms=71)) == [70_000]
+
+
+class Periodic(KeyedProcessFunction):
+    """Has a timer some time from now, and registers it anew whenever it fires."""
+
+    attributes = OperatorAttributes(uses_clock=True)
+
+    def process_element(self, record: Record, context: Context) -> None:
+        context.timers.register_processing_time_timer(context.processing_time + record["v"])
+
+    def on_timer(self, timestamp: int, context: Context) -> Record:
+        context.timers.register_processing_time_timer(context.processing_time + 2_000)
+        return {"time": timestamp}
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.none() | st.integers(1, 20), st.booleans()), min_size=1, max_size=12))
+def test_a_timer_fires_once_when_a_clock_that_moves_in_any_direction_has_reached_it(
+    steps: list[tuple[int, int | None, bool]],
+) -> None:
+    """A step is an epoch: its clock, how far ahead a record registers a timer, and whether it is backlog."""
+    epochs, pending = Epochs(operator_of(Periodic, {"time": pa.int64()})), set[int]()
+    for clock_ms, ahead_ms, is_backlog in steps:
+        records = [] if ahead_ms is None else [("k", 0, 1_000 * ahead_ms)]
+        pending |= {1_000 * clock_ms + time for _, _, time in records}
+        due = [] if is_backlog else sorted(time for time in pending if time <= 1_000 * clock_ms)
+        assert times(epochs.run(records, clock_ms=clock_ms, is_backlog=is_backlog)) == due
+        pending = pending - {*due} | ({1_000 * clock_ms + 2_000} if due else set())
 
 
 def test_when_the_input_ends_all_processing_time_timers_fire_but_those_registered_then() -> None:
