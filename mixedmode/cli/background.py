@@ -143,7 +143,7 @@ class JobStatus:
         else:
             assert self.committed_ms is not None
             over = "; its input has ended for good" if self.is_over else ""
-            yield f"newest checkpoint: epoch {self.epoch}, {(now_ms - self.committed_ms) / 1000:,.0f} s ago{over}"
+            yield f"newest checkpoint: epoch {self.epoch}, {max(0, now_ms - self.committed_ms) / 1000:,.0f} s ago{over}"
         yield f"log: {self.log}"
 
 
