@@ -17,7 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from mixedmode.cli.consoles import RunConsole, human_bytes, output_console
+from mixedmode.cli.consoles import RunConsole, counted, human_bytes, output_console
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
@@ -139,7 +139,7 @@ class Display:
     def _phase_began(self, phase: Phase) -> None:
         text = {
             "starting": "starting Spark",
-            "catching up": "looking for what is there",
+            "catching up": "looking for existing input",
             "live": _WAITING,
             "paused": "paused until `mixedmode resume`",
             "ended": "done",
@@ -164,8 +164,8 @@ class Display:
             self.console.print(_epoch_line(event), highlight=False, soft_wrap=True)
         epochs = sum(total.epochs for total in self.totals.values())
         records = sum(total.records for total in self.totals.values())
-        count = "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
-        self._status(f"{_WAITING} ({count}, {records:,} records in this run)", is_waiting=True, is_quiet=True)
+        done = f"{counted(epochs, 'epoch')}, {counted(records, 'record')}"
+        self._status(f"{_WAITING} ({done} in this run)", is_waiting=True, is_quiet=True)
 
     def _epoch_progress(self, event: EpochProgress) -> None:
         kind = "backlog" if event.is_backlog else "live"

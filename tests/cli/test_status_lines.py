@@ -98,7 +98,7 @@ def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_e
     clock.pass_seconds(display.lines, 10) if display.lines else None
     assert clock.said == [
         "2026-01-01 00:00:00 UTC  starting Spark",
-        "2026-01-01 00:00:12 UTC  looking for what is there",
+        "2026-01-01 00:00:12 UTC  looking for existing input",
         "2026-01-01 00:00:12 UTC  epoch 0 (backlog, sorted strategy)",
         "2026-01-01 00:00:14 UTC  waiting for new records",
         "2026-01-01 00:00:24 UTC  waiting for new records (2 epochs, 1,000 records in this run), for 10 s",
