@@ -1,4 +1,4 @@
-"""The way mixedmode was installed here, and the command that adds one of its extras accordingly."""
+"""The Python that runs here, the way mixedmode was installed, and the command that adds one of its extras."""
 
 import importlib.metadata
 import json
@@ -10,13 +10,21 @@ from urllib.parse import unquote, urlsplit
 _NAME = "mixedmode"
 
 
+def python_command() -> str:
+    """Return the command of this Python.
+
+    Python does not know its own file if it was started under a name that is not on PATH. Then this is `python3`.
+    """
+    return sys.executable or "python3"
+
+
 def install_command(extra: str) -> str:
     """Return the command that installs the packages of an extra, such as `postgres`, for this mixedmode."""
     try:
         direct_url = importlib.metadata.distribution(_NAME).read_text("direct_url.json")
     except importlib.metadata.PackageNotFoundError:  # run from its sources, which lie beside the package
         direct_url = json.dumps({"url": Path(__file__).parents[1].as_uri(), "dir_info": {"editable": True}})
-    return command_for(extra, direct_url, sys.executable)
+    return command_for(extra, direct_url, python_command())
 
 
 def command_for(extra: str, direct_url: str | None, python: str) -> str:

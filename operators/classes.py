@@ -154,9 +154,10 @@ def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F])
 
 
 def object_named(module: str, name: str, folder: str | None, *, noun: str, key: str) -> Any:
-    """Import the module, with `folder` on sys.path, and return what has this name in it; None if nothing has.
+    """Import the module, with `folder` on sys.path, and return what has this name in it.
 
-    The module's top-level code runs. Raise InvalidJobError if that fails.  noun, key: what it is, for the message.
+    The module's top-level code runs. Raise InvalidJobError if that fails, or if nothing has the name.
+    noun, key: what it is, for the message.
     """
     label = f"{module}:{name}"
     if folder is not None:
@@ -173,9 +174,15 @@ def object_named(module: str, name: str, folder: str | None, *, noun: str, key: 
             f"{key}={label}, folder={folder}"
         )
         raise InvalidJobError(msg) from error
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+    try:
+        return attrgetter(name)(found)
+    except AttributeError as error:
+        own = [one for one, value in vars(found).items() if getattr(value, "__module__", None) == module]
+        msg = (
+            f"the module has no {noun} of this name. Correct the name, or add it to the module. {key}={label}, "
+            f"file={getattr(found, '__file__', None)}, defined={', '.join(sorted(own)) or 'nothing'}"
+        )
+        raise InvalidJobError(msg) from error
 
 
 def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
@@ -183,7 +190,7 @@ def _checked_class(found: Any, label: str, kind: ClassKind[F]) -> type[F]:
     if not (isinstance(found, type) and issubclass(found, kind.bases)):
         msg = (
             f"this is no {kind.noun}. Name a class that derives from {kind.derives_from}. {kind.key}={label}, "
-            f"found={'nothing' if found is None else repr(found)}"
+            f"found={found!r}"
         )
         raise InvalidJobError(msg)
     return found

@@ -2,12 +2,16 @@
 
 import importlib.metadata
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mixedmode.installed import command_for, install_command
+from mixedmode.installed import command_for, install_command, python_command
 
+ROOT = Path(__file__).parents[1]
 COMMIT = "0123abcd"
 
 
@@ -42,3 +46,15 @@ def test_a_program_that_runs_from_its_sources_names_their_folder(monkeypatch: py
     command = install_command("postgres")
     assert " -m pip install -e " in command
     assert "[postgres]" in command
+
+
+def test_a_python_that_does_not_know_its_own_file_has_a_command() -> None:
+    assert python_command() == sys.executable
+    asks = (
+        "from mixedmode.cli.machine import gather_facts as facts; print(facts(import_packages=False).python_executable)"
+    )
+    # under this name, there is no Python on PATH; it finds mixedmode in the current folder
+    done = subprocess.run(
+        ["no-such-python", "-c", asks], executable=sys.executable, cwd=ROOT, capture_output=True, check=True
+    )
+    assert done.stdout == b"python3\n"

@@ -31,8 +31,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(savepoints)
-add_background_commands(app)
-add_commands(app)
 
 Folder = Annotated[str, typer.Argument(help="The folder, or its URL (s3://...).", show_default=False)]
 Certificate = Annotated[
@@ -65,10 +63,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     job: JobFile,
     overrides: Overrides = None,
     until_idle: Annotated[
-        bool, typer.Option("--until-idle", help="Stop once everything present is processed.")
+        bool, typer.Option("--until-idle", help="Stop when all existing input is processed.")
     ] = False,
     drain: Annotated[
-        bool, typer.Option("--drain", help="As --until-idle, then end the input: everything fires.")
+        bool, typer.Option("--drain", help="As --until-idle, then end the input: all open windows and timers fire.")
     ] = False,
     log_format: Annotated[
         LogFormat | None,
@@ -141,7 +139,7 @@ def validate(
         bool, typer.Option("--connect", help="Also ask Kafka for its topics, and databases for a login.")
     ] = False,
 ) -> None:
-    """Check a job file, its SQL and its columns, without running anything."""
+    """Check a job file, its SQL and its columns. Nothing is run."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
         from mixedmode.driver.early import begin_spark
@@ -164,7 +162,7 @@ def explain(
     dot: Annotated[bool, typer.Option("--dot", help="Only draw the graph, in the DOT language of Graphviz.")] = False,
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Only draw the graph, as a Mermaid flowchart.")] = False,
 ) -> None:
-    """Show the plan: watermarks, stages, windows or function, state, strategies, outputs, what is committed when."""
+    """Show the plan of a job. It has watermarks, stages, state, strategies, outputs, and what is committed when."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
         from mixedmode.driver.early import begin_spark
@@ -199,7 +197,7 @@ def rescale(
         bool, typer.Option("--reset", help="Withdraw all that was asked for: the job file, or the autoscaler, decides.")
     ] = False,
 ) -> None:
-    """Ask a running job for another parallelism, from its next epoch on. Give the --set that it was started with."""
+    """Change the parallelism of a running job. It changes in the next epoch. Give the --set of its start."""
     with errors_as_messages():
         from mixedmode.config import load_job
         from mixedmode.driver.rescale_requests import ask_to_rescale
@@ -212,7 +210,7 @@ def rescale(
 
 @app.command()
 def pause(job: JobFile, overrides: Overrides = None) -> None:
-    """Let a job begin no further epoch and keep its position, until it is resumed; also if it is started again."""
+    """Pause a job after its epoch, until it is resumed. It keeps its position; a new start of it is paused, too."""
     with errors_as_messages():
         from mixedmode.config import load_job
         from mixedmode.driver.pausing import ask_to_pause
@@ -232,7 +230,7 @@ def resume(job: JobFile, overrides: Overrides = None) -> None:
 
 @app.command()
 def doctor() -> None:
-    """Name what is missing on this machine, and the command that fixes it."""
+    """Name what this machine lacks, and the command that fixes it."""
     raise typer.Exit(doctor_report([Path.cwd()]))
 
 
@@ -242,7 +240,7 @@ def checkpoints(
     verify: Annotated[bool, typer.Option("--verify", help="Read all files of state; tell what is damaged.")] = False,
     count: Annotated[bool, typer.Option("--count", help="Read the newest state; count its live entries.")] = False,
 ) -> None:
-    """List the checkpoints in a folder: epochs, sizes, offsets, watermark, backlog flag, end of input, runs."""
+    """List the checkpoints in a folder. Show epochs, sizes, offsets, watermark, backlog flag, end of input, runs."""
     with errors_as_messages():
         from mixedmode.cli.checkpoints import checkpoint_report, verification_report
 
@@ -257,7 +255,7 @@ def table(
     limit: Annotated[int, typer.Option(help="Rows to show; 0 shows all.", min=0)] = 20,
     files: Annotated[bool, typer.Option("--files", help="Print the files that count now, for other readers.")] = False,
 ) -> None:
-    """Show the current table of an output: the newest row of each key, or all rows where they have none."""
+    """Show the current table of an output. It has the newest row of each key, or all rows where they have none."""
     with errors_as_messages():
         from mixedmode.cli.table import files_report, table_report
 
@@ -281,7 +279,7 @@ def state(  # noqa: PLR0913, PLR0917  # one argument per option
     prefix: Annotated[bool, typer.Option("--prefix", help="KEY has the first key columns only.")] = False,
     no_lease: NoLease = False,
 ) -> None:
-    """Show the state of a step at one epoch, also while the job runs; of a checkpoint folder or a savepoint."""
+    """Show the state of a step at one epoch. The job may be running; the folder may be a savepoint."""
     with errors_as_messages():
         from mixedmode.cli.state import print_state
 
@@ -300,7 +298,7 @@ def state(  # noqa: PLR0913, PLR0917  # one argument per option
 
 @app.command()
 def verify(job: JobFile, overrides: Overrides = None, no_lease: NoLease = False) -> None:
-    """Run a job again over the input of its newest checkpoint, and compare with its table, key by key."""
+    """Compare the table of a job with a replay of its input. The input is that of its newest checkpoint."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
 
@@ -325,7 +323,7 @@ def compact(
         bool, typer.Option("--newest-only", help="Drop rows of a key that a newer one of an old epoch replaces.")
     ] = False,
 ) -> None:
-    """Merge small files of a job's outputs, of epochs before its oldest checkpoint; also while the job runs."""
+    """Merge small files of a job's outputs. They are of epochs before its oldest checkpoint; the job may be running."""
     with errors_as_messages():
         from mixedmode.cli.compact import compaction_report
         from mixedmode.config import load_job
@@ -343,7 +341,7 @@ def serve(
     key: Key = None,
     no_lease: NoLease = False,
 ) -> None:
-    """Serve a page and an API over checkpoint folders by HTTP, until Ctrl-C. Their jobs need not run."""
+    """Serve a page and an API over checkpoint folders by HTTP. Stop at Ctrl-C. Their jobs need not run."""
     with errors_as_messages():
         from mixedmode.cli.serve import serve_folders
 
@@ -358,9 +356,13 @@ def demo(
     seconds: Annotated[int, typer.Option(help="How long the live feed runs.", min=1)] = 20,
     directory: Annotated[Path, typer.Option(help="Where the demo keeps its files; emptied first.")] = Path("run/demo"),
 ) -> None:
-    """Generate a history and a live feed, run the job in mixed mode through backlog, flip and live, and sum up."""
+    """Generate a history and a live feed, and run a job over them. It goes through backlog, flip and live."""
     with errors_as_messages():
         require_environment([directory])
         from mixedmode.cli.demo import run_demo
 
         run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=stop_on_signals())
+
+
+add_background_commands(app)
+add_commands(app)

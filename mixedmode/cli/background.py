@@ -7,7 +7,6 @@ import logging
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_k
 from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
+from mixedmode.installed import python_command
 
 __all__ = ["JobStatus", "follow_log", "last_lines", "listed_jobs", "size_of", "start_job", "status_of", "stop_job"]
 
@@ -47,7 +47,7 @@ def start_job(spec: JobSpec, arguments: Sequence[str], *, wait_seconds: float) -
         with place.log.open("ab") as log:
             begins = log.tell()
             process = subprocess.Popen(  # noqa: S603  # the user's own command line
-                [sys.executable, "-m", "mixedmode", "run", *arguments],
+                [python_command(), "-m", "mixedmode", "run", *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -12,6 +12,7 @@ import typer
 
 from mixedmode.cli.messages import errors_as_messages, screen_print
 from mixedmode.cli.options import JobFile, Overrides
+from mixedmode.installed import python_command
 from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 __all__ = ["NOT_RUNNING", "add_background_commands"]
@@ -38,7 +39,7 @@ def start(
     overrides: Overrides = None,
     wait: Annotated[float, typer.Option("--wait", min=0, help="Seconds in which an early end is reported.")] = 3.0,
 ) -> None:
-    """Run a job in the background; all options of `run` are possible. Its log is in the checkpoint folder."""
+    """Run a job in the background. All options of `run` are possible. Its log is in the checkpoint folder."""
     with errors_as_messages():
         from mixedmode.cli.background import start_job
         from mixedmode.cli.doctor import require_environment
@@ -71,7 +72,7 @@ def status(
     overrides: Overrides = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print an object of JSON.")] = False,
 ) -> None:
-    """Tell whether a job runs in the background, since when, and its newest checkpoint; exit code 3 if it does not."""
+    """Tell whether a job runs in the background. Also its newest checkpoint; exit code 3 if it does not run."""
     with errors_as_messages():
         from mixedmode.cli.background import status_of
         from mixedmode.clock import SystemClock
@@ -93,7 +94,7 @@ def stop(
     ] = None,
     timeout: Annotated[float, typer.Option("--timeout", min=0, help="Seconds to wait for the end.")] = 300.0,
 ) -> None:
-    """Stop a job in the background after its epoch under way, and wait until it has ended."""
+    """Stop a job in the background. Finish its epoch first, and wait until it has ended."""
     with errors_as_messages():
         from mixedmode.cli.background import stop_job
 
@@ -139,7 +140,7 @@ def _write(text: str) -> None:
 
 
 def list_jobs() -> None:
-    """List the jobs that were started in the background on this machine."""
+    """List the jobs that this machine has run in the background."""
     with errors_as_messages():
         from mixedmode.cli.background import listed_jobs
 
@@ -162,7 +163,7 @@ def deploy(
         str, typer.Option("--image", help="Kubernetes: the image, with mixedmode and Java in it.")
     ] = "mixedmode:latest",
 ) -> None:
-    """Print a unit of systemd, or a manifest of Kubernetes, that runs a job; further options are those of `run`."""
+    """Print a systemd unit or a Kubernetes manifest for a job. Further options are those of `run`."""
     with errors_as_messages():
         from mixedmode.cli.deploy import kubernetes_manifest, systemd_unit
         from mixedmode.cli.serve import settings_of
@@ -171,7 +172,7 @@ def deploy(
         given = _check_options(context, [str(job), *options])
         spec = _spec(job, overrides)
         if manager is Manager.SYSTEMD:
-            sys.stdout.write(systemd_unit(spec, job, sys.executable, options))
+            sys.stdout.write(systemd_unit(spec, job, python_command(), options))
             return
         server = settings_of(spec, given["serve"], given["cert"], given["key"], given["savepoint_folder"])
         text = job.read_text(encoding="utf-8")
@@ -198,7 +199,7 @@ def reset(
         str | None, typer.Option("--suffix", help="Added to folders, tables and topics; the next free _2, _3, ....")
     ] = None,
 ) -> None:
-    """Write a job file that starts the job again from a point of its input, with new folders; nothing is deleted."""
+    """Write a job file that starts again at a point of the input. Its folders are new, and nothing is deleted."""
     with errors_as_messages():
         from mixedmode.cli.job_files import checked_job
         from mixedmode.cli.reset import write_reset
@@ -209,7 +210,7 @@ def reset(
 def monitoring(
     directory: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the files are written.")],
 ) -> None:
-    """Write a Grafana dashboard, and alert rules for Prometheus, for the metrics of `run --serve`."""
+    """Write a Grafana dashboard and alert rules for Prometheus. They show the metrics of `run --serve`."""
     with errors_as_messages():
         from mixedmode.serve.monitoring import write_monitoring_files
 

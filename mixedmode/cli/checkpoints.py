@@ -19,7 +19,7 @@ from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.cli.consoles import human_bytes
+from mixedmode.cli.consoles import counted, human_bytes
 from mixedmode.cli.display import watermark_text as time_text
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.state.lists import list_bytes
@@ -52,7 +52,9 @@ def checkpoint_report(directory: Path | str, *, counts: bool = False) -> Group |
         return f"{identity.name}: no checkpoint yet (a backlog that is still running takes none)"
     newest = manifests[-1]
     ended = "; its input has ended" if isinstance(newest, Manifest) and newest.is_final else ""
-    title = f"{identity.name}: {len(manifests)} checkpoints, max-parallelism {identity.max_parallelism}{ended}"
+    title = (
+        f"{identity.name}: {counted(len(manifests), 'checkpoint')}, max-parallelism {identity.max_parallelism}{ended}"
+    )
     parts: list[Table | str] = [title, _epoch_table(manifests)]
     if isinstance(newest, Manifest) and newest.operators:
         parts.append(operator_table(newest, live))

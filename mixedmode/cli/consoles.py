@@ -37,6 +37,11 @@ def human_bytes(count: int) -> str:
     return f"{size:.1f} TiB"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, whose plural has an s: 1 row, 2,000 rows."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def error_console() -> Console:
     """Return the console of standard error."""
     return Console(stderr=True)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import sys
 import threading
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ from mixedmode.demo.orders import Shop, history
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.folders import make_folder
+from mixedmode.installed import python_command
 
 ORDERS_PER_SECOND = 20_000
 ROWS_SHOWN = 8
@@ -88,7 +88,7 @@ def _start_feed(directory: Path, *, orders: int, customers: int) -> "subprocess.
         "--first-order": orders,
         "--customers": customers,
     }
-    command = [sys.executable, "-m", "mixedmode.demo.feed", str(directory / "orders")]
+    command = [python_command(), "-m", "mixedmode.demo.feed", str(directory / "orders")]
     command += [str(part) for pair in arguments.items() for part in pair]
     # A session of its own, so that Ctrl-C reaches the job and not the feed.
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - our own program

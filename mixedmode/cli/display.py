@@ -17,7 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from mixedmode.cli.consoles import RunConsole, human_bytes, output_console
+from mixedmode.cli.consoles import RunConsole, counted, human_bytes, output_console
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
@@ -97,6 +97,7 @@ class Display:
 
     def __post_init__(self) -> None:
         self._is_over = False
+        self._has_checkpoints = False  # a batch run has none
         self._starting_since: float | None = None
         self._task = self.progress.add_task("starting Spark", total=None)
 
@@ -139,7 +140,7 @@ class Display:
     def _phase_began(self, phase: Phase) -> None:
         text = {
             "starting": "starting Spark",
-            "catching up": "looking for what is there",
+            "catching up": "looking for existing input",
             "live": _WAITING,
             "paused": "paused until `mixedmode resume`",
             "ended": "done",
@@ -148,12 +149,18 @@ class Display:
         self._is_over = self._is_over or phase == "over"
         if phase == "starting":
             self._starting_since = self.clock.seconds()
-        elif self._starting_since is not None:
-            seconds, self._starting_since = self.clock.seconds() - self._starting_since, None
-            self.console.print(f"[bold]started[/]  Spark and the plan are ready after {seconds:.1f} s", highlight=False)
+        else:
+            self._spark_started()
+        self._has_checkpoints = self._has_checkpoints or phase == "catching up"
         self._status(text, is_waiting=phase == "live")
 
+    def _spark_started(self) -> None:
+        if self._starting_since is not None:
+            seconds, self._starting_since = self.clock.seconds() - self._starting_since, None
+            self.console.print(f"[bold]started[/]  Spark and the plan are ready after {seconds:.1f} s", highlight=False)
+
     def _epoch_started(self, event: EpochStarted) -> None:
+        self._spark_started()  # a batch run has no phase between
         kind = "backlog" if event.is_backlog else "live"
         self._status(f"epoch {event.epoch} ({kind}, {event.strategy} strategy)", is_quiet=not event.is_backlog)
 
@@ -164,8 +171,8 @@ class Display:
             self.console.print(_epoch_line(event), highlight=False, soft_wrap=True)
         epochs = sum(total.epochs for total in self.totals.values())
         records = sum(total.records for total in self.totals.values())
-        count = "1 epoch" if epochs == 1 else f"{epochs:,} epochs"
-        self._status(f"{_WAITING} ({count}, {records:,} records in this run)", is_waiting=True, is_quiet=True)
+        done = f"{counted(epochs, 'epoch')}, {counted(records, 'record')}"
+        self._status(f"{_WAITING} ({done} in this run)", is_waiting=True, is_quiet=True)
 
     def _epoch_progress(self, event: EpochProgress) -> None:
         kind = "backlog" if event.is_backlog else "live"
@@ -239,6 +246,8 @@ class Display:
                 highlight=False,
             )
         self._print_misfits()
+        if not self._has_checkpoints:
+            return
         watermark = watermark_text(self.last.watermark_us)
         state = human_bytes(self.last.state_bytes)
         self.console.print(

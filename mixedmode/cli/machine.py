@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.installed import python_command
 from mixedmode.spark.class_archive import ArchiveFact, archive_fact
 from mixedmode.spark.socket_folder import socket_folder
 
@@ -81,7 +82,7 @@ def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) 
     """
     return Facts(
         python_version=sys.version_info[:3],
-        python_executable=sys.executable,
+        python_executable=python_command(),
         installer=next((name for name in ("apt-get", "brew", "dnf") if shutil.which(name)), None),
         is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
         java=java_fact(os.environ.get("JAVA_HOME")),

@@ -11,7 +11,7 @@ from mixedmode.cli.options import Overrides
 
 savepoints = typer.Typer(
     name="savepoint",
-    help="Keep a checkpoint for good, and start a job from it: as it was, changed, rescaled, or elsewhere.",
+    help="Keep a checkpoint for good, and start a job from it. The job may be changed, rescaled, or elsewhere.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -17,7 +17,7 @@ from mixedmode.checkpoint.savepoint import (
 )
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.checkpoints import list_table, operator_table, watermark_text
-from mixedmode.cli.consoles import human_bytes
+from mixedmode.cli.consoles import counted, human_bytes
 from mixedmode.config import JobSpec, load_job
 from mixedmode.driver.savepoints import savepoint_of, take_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
@@ -33,7 +33,7 @@ def create_report(job: str, place: str, overrides: Sequence[str]) -> str:
     savepoint = _taken(job, place, overrides)
     return (
         f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {savepoint.entries:,} state entries, "
-        f"{len(savepoint.files)} files, {human_bytes(savepoint.bytes)}, verified\n{ObjectStore(place).url}"
+        f"{counted(len(savepoint.files), 'file')}, {human_bytes(savepoint.bytes)}, verified\n{ObjectStore(place).url}"
     )
 
 

@@ -11,7 +11,7 @@ from pyarrow import ipc
 from rich.console import Group
 from rich.table import Table
 
-from mixedmode.cli.consoles import error_console
+from mixedmode.cli.consoles import counted, error_console
 from mixedmode.cli.messages import screen_print
 from mixedmode.cli.state_format import StateFormat
 from mixedmode.cli.table import rows_shown
@@ -86,8 +86,8 @@ def _not_found(state: StateSnapshot, answer: StateAnswer, keys: Sequence[str]) -
 def _print(answer: StateAnswer, form: StateFormat) -> None:
     if form is StateFormat.TABLE:
         more = "" if answer.next is None else ", and more (--limit 0 shows all)"
-        rows = answer.table.num_rows
-        title = f"epoch {answer.epoch}, {answer.step}, {answer.name}: {rows:,} {'row' if rows == 1 else 'rows'}{more}"
+        rows = counted(answer.table.num_rows, "row")
+        title = f"epoch {answer.epoch}, {answer.step}, {answer.name}: {rows}{more}"
         screen_print(Group(rows_shown(answer.table), title))
     elif form is StateFormat.JSON:
         for row in shown_rows(answer.table):

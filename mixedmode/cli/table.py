@@ -6,6 +6,7 @@ import pyarrow as pa
 from rich.console import Group
 from rich.table import Table
 
+from mixedmode.cli.consoles import counted
 from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.table import output_files, read_output
 
@@ -25,7 +26,7 @@ def files_report(directory: Path | str) -> str:
 
 
 def _shown(rows: pa.Table, total: int) -> Group:
-    count = f"{total:,} rows" if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
+    count = counted(total, "row") if rows.num_rows == total else f"the first {rows.num_rows:,} of {total:,} rows"
     return Group(rows_shown(rows), count)
 
 

@@ -2,6 +2,7 @@
 
 from typing import assert_never
 
+from mixedmode.cli.consoles import counted
 from mixedmode.driver.comparison import Difference
 from mixedmode.driver.verification import Verified
 
@@ -14,7 +15,7 @@ _WHY = (
 def verification_text(verified: Verified) -> str:
     """Return the result as text: one line if the tables agree, else the first differences."""
     found = verified.differences
-    of_what = f"epoch {verified.epoch}, {verified.files:,} input files, {found.compared:,} keys"
+    of_what = f"epoch {verified.epoch}, {counted(verified.files, 'input file')}, {counted(found.compared, 'key')}"
     if found.are_none:
         return f"the table agrees with a replay of its input: {of_what}"
     counts = f"{found.missing:,} missing, {found.unexpected:,} unexpected, {found.different:,} different"

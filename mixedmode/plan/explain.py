@@ -72,9 +72,9 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
             if plan.source_rows is None and not is_listed:
                 yield "  read twice  the second time for event times alone: the steps do not get every record as it is"
         else:
-            why = "nothing goes by it" if plan.stages else "there is no keyed step"
+            why = "no step goes by event time" if plan.stages else "there is no keyed step"
             why = why if name in plan.sources_read else "no step reads the source"
-            yield f"  event time  {column}, but no watermark: {why}"
+            yield f"  event time  {column}; no watermark, because {why}"
 
 
 def _read_by(name: str, plan: JobPlan) -> Iterator[str]:

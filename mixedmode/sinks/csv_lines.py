@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
+from mixedmode.sinks.arrow_memory import reader_of
 from mixedmode.sinks.line_values import check_values
 
 _NON_FINITE = (("nan", "NaN"), ("inf", "Inf"), ("-inf", "-Inf"))
@@ -52,7 +53,7 @@ def read_csv_rows(data: bytes, fields: Sequence[pa.Field]) -> pa.Table:
     parsing = pc_csv.ParseOptions(newlines_in_values=True)
     block = max(1 << 20, min(len(data), 1 << 30))  # a text with line ends may not be cut
     reading = pc_csv.ReadOptions(block_size=block, use_threads=False)
-    rows = pc_csv.read_csv(pa.BufferReader(data), reading, parsing, options)
+    rows = pc_csv.read_csv(reader_of(data), reading, parsing, options)
     wanted = {field.name: field.type for field in fields}
     return pa.table([_as(rows.column(name), wanted[name]) for name in rows.column_names], names=rows.column_names)
 

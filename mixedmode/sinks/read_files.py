@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.sinks.arrow_memory import reader_of
 from mixedmode.sinks.column_types import type_of
 from mixedmode.sinks.csv_lines import read_csv_rows
 from mixedmode.sinks.files import EPOCH_COLUMN
@@ -40,7 +41,7 @@ def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> 
     data = unpacked(store, path)
     fields = fields_of(description)
     if description.format == "parquet":
-        rows = pq.read_table(pa.BufferReader(data))
+        rows = pq.read_table(reader_of(data))
     else:
         rows = read_lines(data, description.format, fields)
     return with_folder_columns(rows, path, fields)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mixedmode.checkpoint.private_folder import try_lock
+from mixedmode.installed import python_command
 from mixedmode.spark.class_archive import is_sealed, seal
 
 __all__ = ["begin_archive", "write_archive"]
@@ -28,7 +29,7 @@ _SAID_MAX = 500
 
 def begin_archive(classes: Path, jvm_pid: int, java: str, class_path: str) -> None:
     """Start the process. Raises nothing: without it, the next run lists its classes again."""
-    command = [sys.executable, "-m", "mixedmode.spark.archive_writer", str(classes), str(jvm_pid), java, class_path]
+    command = [python_command(), "-m", "mixedmode.spark.archive_writer", str(classes), str(jvm_pid), java, class_path]
     with suppress(OSError):
         process = subprocess.Popen(  # noqa: S603  this Python
             command,

@@ -3,7 +3,6 @@
 import os
 import re
 import socket
-import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +11,7 @@ from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
 from mixedmode.folders import make_folder
+from mixedmode.installed import python_command
 from mixedmode.log import of_tasks
 from mixedmode.secrets import has_reference, resolve_all
 from mixedmode.spark.class_archive import archive_options
@@ -112,12 +112,12 @@ def set_python(spec: JobSpec) -> None:
     own = own_settings(spec)
     # otherwise workers would start any python3 on their PATH
     if own["spark.master"].startswith("local"):
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["PYSPARK_PYTHON"] = python_command()
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     elif _PYTHON in own:  # Spark itself uses this setting only in its own launcher
         os.environ["PYSPARK_PYTHON"] = own[_PYTHON]
     else:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", python_command())
 
 
 def _embedded(master: str) -> dict[str, str]:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from secrets import token_hex
 
+from mixedmode.installed import python_command
 from mixedmode.spark.socket_folder import socket_folder
 
 __all__ = ["ANNOUNCED", "DAEMON", "WARM", "Request", "WarmDaemon", "hand_over", "refusal", "take_over"]
@@ -85,7 +86,7 @@ class WarmDaemon:
         listener = self._listener.fileno()
         with self._listener, suppress(OSError):
             self._process = subprocess.Popen(  # noqa: S603  this Python
-                [sys.executable, "-m", DAEMON, WARM, str(listener), str(self._file)],
+                [python_command(), "-m", DAEMON, WARM, str(listener), str(self._file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -19,6 +19,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.installed import python_command
 
 #: packages that tasks import
 PACKAGES = ("mixedmode", "pyspark", "pyarrow", "numpy", "rocksdict", "msgspec")
@@ -46,14 +47,14 @@ def check_workers(session: SparkSession) -> None:
     if not str(context.master).startswith("local"):
         return
     python = shutil.which(context.pythonExec)
-    if python is not None and Path(python).absolute() == Path(sys.executable).absolute():
+    if python is not None and Path(python).absolute() == Path(python_command()).absolute():
         return
     found = None if python is None else _ask(python)
     problem = python_problem(_ask_ourselves(), found)
     if problem is not None:
         msg = (
             f"the tasks of this Spark session run with another Python than this program, and {problem}. Set "
-            f"PYSPARK_PYTHON to {sys.executable} before the session is opened, or let mixedmode open it. "
+            f"PYSPARK_PYTHON to {python_command()} before the session is opened, or let mixedmode open it. "
             f"python_of_tasks={context.pythonExec}"
         )
         raise InvalidJobError(msg)

@@ -105,7 +105,7 @@ class ImportedFunction:
         if not callable(found) or isinstance(found, type):
             msg = (
                 "this is no function. Name one, which may be decorated with udf, pandas_udf or arrow_udf of PySpark. "
-                f"function={self.label}, found={'nothing' if found is None else repr(found)}"
+                f"function={self.label}, found={found!r}"
             )
             raise InvalidJobError(msg)
         return found

@@ -63,7 +63,7 @@ def stands_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
     program = folder / "program"
     program.write_text(script)
     program.chmod(0o755)
-    monkeypatch.setattr("mixedmode.cli.background.sys.executable", str(program))
+    monkeypatch.setattr(sys, "executable", str(program))
     monkeypatch.setattr(subprocess.Popen, "__del__", lambda _self: None)
 
 

@@ -72,7 +72,7 @@ def test_the_sources_that_were_in_backlog_are_shown_where_others_were_not(tmp_pa
 
 
 def test_a_job_whose_input_has_ended_is_said_to_have_ended(tmp_path: Path) -> None:
-    assert report(tmp_path, [a_manifest()])[0] == "airport-delays: 1 checkpoints, max-parallelism 128"
+    assert report(tmp_path, [a_manifest()])[0] == "airport-delays: 1 checkpoint, max-parallelism 128"
     final = replace(a_manifest(1), is_final=True, offsets="", watermark_us=MAX_TIME_US)
     shown = report(tmp_path, [final])
     assert shown[0] == "airport-delays: 2 checkpoints, max-parallelism 128; its input has ended"
@@ -175,7 +175,7 @@ def test_checkpoints_that_a_live_job_drops_meanwhile_are_left_out(
         (tmp_path / "checkpoints" / paths.manifest_path(Epoch(epoch))).unlink()
     monkeypatch.setattr(CheckpointLog, "epochs", lambda _log: next(listings))
     told = shown(tmp_path)
-    assert "1 checkpoints" in told
+    assert "1 checkpoint," in told
     assert "state after epoch 2" in told
     assert job.log.get(Epoch(2)) is not None
 

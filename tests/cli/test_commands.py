@@ -81,7 +81,7 @@ def test_explain_shows_the_plan_of_a_mixed_job(job: Path) -> None:
         "shops: mixed mode",
         f"source sales: json {folder}/in",
         "  read by     the map tasks themselves (k, v, at), an epoch with unusual lines by Spark",
-        "  event time  at, but no watermark: nothing goes by it",
+        "  event time  at; no watermark, because no step goes by event time",
         "stage 1: aggregate-1",
         "  sql         SELECT * FROM sales WHERE v > 0",
         "              on Arrow",

@@ -98,13 +98,30 @@ def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_e
     clock.pass_seconds(display.lines, 10) if display.lines else None
     assert clock.said == [
         "2026-01-01 00:00:00 UTC  starting Spark",
-        "2026-01-01 00:00:12 UTC  looking for what is there",
+        "2026-01-01 00:00:12 UTC  looking for existing input",
         "2026-01-01 00:00:12 UTC  epoch 0 (backlog, sorted strategy)",
         "2026-01-01 00:00:14 UTC  waiting for new records",
         "2026-01-01 00:00:24 UTC  waiting for new records (2 epochs, 1,000 records in this run), for 10 s",
     ]
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().startswith("started  Spark and the plan are ready after 12.3 s\n")
+
+
+def test_a_batch_run_tells_of_the_start_before_its_epoch_and_of_no_checkpoint() -> None:
+    clock = HandClock()
+    console = Console(width=200, file=io.StringIO())
+    display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
+    display(PhaseBegan("starting"))
+    clock.at = 3
+    display(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
+    display(committed(0, is_backlog=True))
+    display(PhaseBegan("ended"))
+    display.print_summary()
+    assert isinstance(console.file, io.StringIO)
+    started, epoch, *summary = console.file.getvalue().splitlines()
+    assert started == "started  Spark and the plan are ready after 3.0 s"
+    assert epoch.startswith("backlog ")
+    assert [line.split()[0] for line in summary] == ["epochs", "backlog"]
 
 
 def test_on_a_terminal_the_clock_counts_what_is_under_way_and_not_the_program() -> None:

@@ -9,7 +9,8 @@ from mixedmode.config.joins import Selected
 from mixedmode.config.two_inputs import NamedInput
 from tests.config.refusals import messages
 
-AS_OF = {"left": "trades", "right": "quotes", "on": "symbol", "as-of": {}}
+INPUTS = {"left": "trades", "right": "quotes", "on": "symbol"}
+AS_OF = {**INPUTS, "as-of": {}}
 
 
 def join(**given: Any) -> JoinStep:
@@ -90,7 +91,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], begin: str) -> No
 
 
 def test_bounds_are_written_as_they_are_read() -> None:
-    step = JoinStep.model_validate({"join": AS_OF | {"as-of": None, "within": ["-1h30m", "0s"]}})
+    step = JoinStep.model_validate({"join": {**INPUTS, "within": ["-1h30m", "0s"]}})
     assert step.join.within == (-5_400_000, 0)
     written = step.model_dump(by_alias=True, exclude_defaults=True)
     assert written["join"]["within"] == ["-1h30m", "0s"]
@@ -139,3 +140,10 @@ def test_a_join_may_read_one_input_twice() -> None:
     given = job(steps=[{"join": AS_OF | {"right": "trades AS other"}}])
     del given["sources"]["quotes"]
     assert JobSpec.model_validate(given).graph.inputs == ((("sources", "trades"), ("sources", "trades")),)
+
+
+def test_as_of_without_a_value_is_no_join_of_all_rows() -> None:
+    assert (
+        JoinStep.model_validate({"join": {**INPUTS, "as-of": None}}).join
+        == JoinStep.model_validate({"join": AS_OF}).join
+    )

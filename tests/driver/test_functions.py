@@ -142,7 +142,7 @@ def test_a_function_that_raises_or_returns_another_type_stops_the_job(
     [
         ("f", "plain_functions:untyped", r"functions.*: the type of the function's result is not known\. Annotate it"),
         ("f", "plain_functions:Thing", r"this is no function\. .*found=<class"),
-        ("f", "plain_functions:nothing", r"this is no function\. .*found=nothing"),
+        ("f", "plain_functions:nothing", r"the module has no function for SQL of this name\. .*, defined=.*clean"),
         ("f", "no_such_functions:f", r"the module of a function for SQL cannot be imported: ModuleNotFoundError"),
         ("f", "decorated_functions:total", r"this function aggregates or makes tables"),
         ("upper", "plain_functions:clean", r"Spark has a function of this name"),

@@ -24,7 +24,7 @@ def kill_jvm(driver: Driver) -> None:
 @pytest.mark.parametrize(
     "moment",
     [
-        pytest.param("looking for what is there", marks=pytest.mark.soak),
+        pytest.param("looking for existing input", marks=pytest.mark.soak),
         "epoch 0 (backlog, sorted strategy)",
         pytest.param("waiting for new records", marks=pytest.mark.soak),
     ],

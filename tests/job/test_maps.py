@@ -127,7 +127,7 @@ def test_a_map_step_is_explained(redistribution: Redistribution, keeps_list: boo
     explained = explain_plan(job.spec, plan(*stages), cores=1).splitlines()
     assert explained[1:] == [
         "source s: parquet /s",
-        "  event time  at, but no watermark: there is no keyed step",
+        "  event time  at; no watermark, because there is no keyed step",
         "map 1: numbering",
         "  sql         SELECT * FROM s",
         "              by Spark",

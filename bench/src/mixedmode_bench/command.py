@@ -55,7 +55,7 @@ def bench(  # noqa: PLR0913, PLR0917  an argument per option
         Path | None, typer.Option(help="A folder of results: run the command of each again, and replace them.")
     ] = None,
 ) -> None:
-    """Measure this program and what people would use instead, on the same data, in turns. Ctrl-C ends all of it."""
+    """Measure this program and its alternatives on the same data. They take turns. Ctrl-C ends all of it."""
     with errors_as_messages():
         if list_:
             screen_print(_listed())

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.console.spec import ConsoleSinkSpec
+from mixedmode.sinks.arrow_memory import reader_of
 from mixedmode.sinks.sink import Show, SinkContext
 from mixedmode.sinks.staged import StagedSink
 
@@ -36,7 +37,7 @@ class ConsoleSink(StagedSink):
         for file in staged:
             data = self.store.get(file.staged_path)
             if data is not None and sum(table.num_rows for table in tables) < CONSOLE_ROWS:
-                tables.append(pq.read_table(pa.BufferReader(data)))
+                tables.append(pq.read_table(reader_of(data)))
         if tables:
             rows = pa.concat_tables(tables).slice(0, CONSOLE_ROWS)
             self._show(rows, sum(file.rows for file in staged), self._name)

@@ -49,6 +49,7 @@ _EACH = {
     "json": OF_JSON,
     "csv": "A line of CSV has one value for each column of `schema`, and each value fits its type.",
 }
+_NO_HEADER = " If the first line of each file names the columns, set the option `header: true`."
 _REASON = "it is not a line of {format} that fits the schema"
 
 
@@ -85,7 +86,8 @@ def wrong_record(session: SparkSession, fields: StructType, source: FileSourceSp
 
     This parses the whole file. It is meant for a file with which something is probably wrong.
     """
-    what = f"{WRONG_RECORD} {_EACH[source.format]} file={url}"
+    hint = _NO_HEADER if source.format == "csv" and not has_header(source) else ""
+    what = f"{WRONG_RECORD} {_EACH[source.format]}{hint} file={url}"
     if is_whole_file(source):
         found = (_wrong_json if source.format == "json" else _wrong_csv)(session, fields, source, url)
         return None if found is None else f"{what}, {' '.join(found.split())}"

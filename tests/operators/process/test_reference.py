@@ -113,9 +113,17 @@ def test_what_names_no_function_is_refused(text: str) -> None:
     [
         ("no_such_module:Limit", {}, "cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"),
         ("broken_functions:Limit", {}, "cannot be imported: SyntaxError"),
-        ("user_functions:Missing", {}, "this is no process function. .* process=user_functions:Missing, found=nothing"),
+        (
+            "user_functions:Missing",
+            {},
+            "no process function of this name. .* process=user_functions:Missing, file=.*Limit",
+        ),
         ("user_functions:NOT_A_FUNCTION", {}, "this is no process function. .* found=5"),
-        ("user_functions:Limit.missing.more", {}, "this is no process function. .* found=nothing"),
+        (
+            "user_functions:Limit.missing.more",
+            {},
+            "no process function of this name. .* process=user_functions:Limit.missing.more, ",
+        ),
         (
             "user_functions:Limit",
             {},
