@@ -11,11 +11,11 @@ expression with a name:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 from mixedmode.config.broadcasts import VersionSettings
 from mixedmode.config.document import Path
@@ -131,14 +131,6 @@ class JoinSpec(TwoInputs):
         description="with within: a column of the result with the later time of a pair, for windows and joins in later "
         "steps; not given: the result has no event time",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _as_of_alone_is_given(cls, data: Any) -> Any:
-        """Take `as-of:` without a value as an as-of join with the defaults, and not as a join of all rows."""
-        if isinstance(data, Mapping) and "as-of" in data and data["as-of"] is None:
-            return {**data, "as-of": {}}
-        return data
 
     @property
     def is_regular(self) -> bool:

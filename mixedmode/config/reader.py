@@ -9,7 +9,7 @@ an `execution:` section elsewhere in the file. In some maps, dots do not separat
 * The `args` of a function, a source or a sink are the user's, at every depth; so are `offsets`, which name topics.
 
 Values have the types of YAML; values of the flat maps keep the text as written. A key without a value counts as not
-set.
+set; in a step it is refused, since a step without `as-of`, `window` or `key-by` answers another question.
 
 Invariants (tests/config/test_reader.py):
   I1  a document means the same whichever of its keys are dotted
@@ -124,6 +124,11 @@ def _keys_at(path: Path) -> _Keys:
         case ("steps", int(), "aggregate") | ("steps", int(), "args", *_):
             return _Keys.OWN
     return _Keys.EXPANDED
+
+
+def _needs_value(path: Path) -> bool:
+    is_key = isinstance(path[-1], str) and path[0] == "steps"
+    return is_key and _keys_at(path[:-1]) in (_Keys.EXPANDED, _Keys.NAMES)
 
 
 @dataclass(slots=True)
@@ -264,6 +269,9 @@ class _Tree:
                 value = self.constructor.construct_object(node)
             except ValueError:  # YAML 1.1's pattern accepts texts that are not numbers, such as 0x_
                 return node.value
+            if value is None and _needs_value(path):
+                what = f"{path_text(path)} has no value. Give it one ({{}} for a section with its defaults)"
+                self._refuse(self._mark(node), f"{what}, or remove the key.")
             if is_flat and value is not None:
                 return str(value).lower() if isinstance(value, bool) else node.value
             is_octal = isinstance(value, int) and _OCTAL.match(node.value)

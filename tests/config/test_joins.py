@@ -140,10 +140,3 @@ def test_a_join_may_read_one_input_twice() -> None:
     given = job(steps=[{"join": AS_OF | {"right": "trades AS other"}}])
     del given["sources"]["quotes"]
     assert JobSpec.model_validate(given).graph.inputs == ((("sources", "trades"), ("sources", "trades")),)
-
-
-def test_as_of_without_a_value_is_no_join_of_all_rows() -> None:
-    assert (
-        JoinStep.model_validate({"join": {**INPUTS, "as-of": None}}).join
-        == JoinStep.model_validate({"join": AS_OF}).join
-    )

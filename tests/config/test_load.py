@@ -432,8 +432,14 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             "window: {tumbling: 1h}",
             "window: ",
             [
-                f"job.yaml:{line}: steps[0].{key} has no effect without a window. Add a window, or remove it."
-                for line, key in [(19, "allowed-lateness"), (20, "early-results-every"), (21, "late")]
+                (
+                    "job.yaml:18: steps[0].window has no value. Give it one ({} for a section with its defaults), "
+                    "or remove the key."
+                ),
+                *(
+                    f"job.yaml:{line}: steps[0].{key} has no effect without a window. Add a window, or remove it."
+                    for line, key in [(19, "allowed-lateness"), (20, "early-results-every"), (21, "late")]
+                ),
             ],
         ),
         (

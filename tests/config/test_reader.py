@@ -99,6 +99,27 @@ def test_a_key_without_a_value_counts_as_not_given() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("step", "path"),
+    [
+        ("key-by: ", "steps[0].key-by"),
+        ("join: {as-of: }", "steps[0].join.as-of"),
+        ("join.within: ~", "steps[0].join.within"),
+        ("window: {tumbling: null}", "steps[0].window.tumbling"),
+        ("outputs: {late: {path: }}", "steps[0].outputs.late.path"),
+    ],
+)
+def test_a_key_without_a_value_in_a_step_is_a_problem(step: str, path: str) -> None:
+    """Without such a key, the step would answer another question."""
+    text = f"{path} has no value. Give it one ({{}} for a section with its defaults), or remove the key."
+    assert problems(f"steps:\n- {step}") == [f"job.yaml:2: {text}"]
+
+
+@pytest.mark.parametrize("step", ["args: {a: , b: {c: null}}", "late: {options: {spark.a: }}", "key-by: [~]"])
+def test_null_may_be_a_value_of_the_users_in_a_step(step: str) -> None:
+    assert problems(f"steps:\n- {step}") == []
+
+
 def test_an_alias_is_a_whole_value_and_a_merge_key_is_refused() -> None:
     document = read("sources:\n  a: &a {path: x}\n  b: *a\n  c:\n    <<: *a\n    path: y\n")
     assert document.values["sources"] == {"a": {"path": "x"}, "b": {"path": "x"}, "c": {"path": "y"}}

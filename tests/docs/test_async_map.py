@@ -76,11 +76,12 @@ def served() -> Iterator[Segments]:
 
 
 def job_of(url: str, **changes: Any) -> Job:
-    """The job of the document, which asks the service at this place, with its first output of rows."""
+    """The job of the document, which asks the service at this place, with changes of its step; None removes a key."""
     document = yaml.safe_load(Path("job.yaml").read_text(encoding="utf-8"))
     step = document["steps"][0]
     assert step["args"]["url"] == "http://127.0.0.1:8000/segments"
-    document["steps"][0] = {**step, "args": {"url": url}, "backoff": "1ms", **changes}
+    given = {**step, "args": {"url": url}, "backoff": "1ms", **changes}
+    document["steps"][0] = {key: value for key, value in given.items() if value is not None}
     Path("here.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     return Job.from_yaml("here.yaml")
 
