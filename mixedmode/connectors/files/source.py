@@ -50,7 +50,7 @@ from mixedmode.connectors.files.local_inputs import (
 from mixedmode.connectors.files.odd_entries import check_entries, check_regular
 from mixedmode.connectors.files.parquet_files import is_plain_folder
 from mixedmode.connectors.files.partition_folders import PartitionFolders
-from mixedmode.connectors.files.source_checks import check_options, check_path
+from mixedmode.connectors.files.source_checks import check_header, check_options, check_path
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.stored_types import check_stored_types
 from mixedmode.connectors.files.versions import newest_version
@@ -83,6 +83,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._path = source.path if "://" in source.path else spark_path(source.path)
         self._base = _base_path(source)
         self.schema = columns_of(session, source, self._path, where=where)
+        check_header(source, self.schema.names, where=where)
         self._folders = PartitionFolders.of(source, self.schema)
         self._folders.check_present(where)
         self._depth = _depth_read_once(source)

@@ -1,13 +1,18 @@
 """Checks of a file source's path and options that need the file system, or Spark's rules about names."""
 
 import os
+from collections.abc import Collection
 
 from mixedmode.config.globs import has_magic
-from mixedmode.connectors.files.local_inputs import is_hidden, local_input
+from mixedmode.connectors.files.csv_files import has_header
+from mixedmode.connectors.files.csv_values import CsvDialect
+from mixedmode.connectors.files.local_inputs import is_hidden, local_input, visible_files
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["check_options", "check_path"]
+__all__ = ["check_header", "check_options", "check_path"]
+
+_LINE_BYTES = 64 * 1024
 
 
 def check_path(source: FileSourceSpec, *, where: str) -> None:
@@ -51,5 +56,30 @@ def check_options(source: FileSourceSpec, *, where: str) -> None:
         msg = (
             f"{where}: this option of Spark's is set by the job's mode. Use max-files-per-epoch or max-bytes-per-epoch "
             f"of the source, which hold where a backlog uses the streaming strategy. option={limits[0]}"
+        )
+        raise InvalidJobError(msg)
+
+
+def check_header(source: FileSourceSpec, columns: Collection[str], *, where: str) -> None:
+    """Raise InvalidJobError if a CSV file begins with names of columns, and this line would be a record.
+
+    One local file is looked at, and a line of several names: one may be a value. Where a column is no text, the record
+    would be refused later; where all are texts, nothing would tell.
+    """
+    if source.format != "csv" or "://" in source.path or has_header(source):
+        return
+    dialect, path = CsvDialect.of(source.options), next(visible_files(source.path), None)
+    if path is None or not dialect.separator:
+        return
+    try:
+        with path.open("rb") as file:
+            line = file.readline(_LINE_BYTES).decode("utf-8-sig", errors="replace").strip()
+    except OSError:
+        return  # Spark tells it when it reads the file
+    values = [value.strip().strip(dialect.quote).lower() for value in line.split(dialect.separator)]
+    if len(values) > 1 and {*values} <= {name.lower() for name in columns}:
+        msg = (
+            f"{where}: the first line of this file names columns, and would be read as a record. Set the option "
+            f"`header: true`; or remove the line. file={path}, line={line}"
         )
         raise InvalidJobError(msg)
