@@ -156,6 +156,18 @@ def test_two_rules_of_one_time_that_differ_stop_the_job_without_tie_break() -> N
         harness.feed([rule("A", 4, 1)], watermark=2)
 
 
+def test_a_job_that_stops_at_two_rules_of_one_time_goes_on_with_a_tie_break() -> None:
+    stopped = harness_of()
+    stopped.feed([rule("A", 5, 1), rule("B", 7, 1, gone=False), record(2)], watermark=1)
+    with pytest.raises(InvalidJobError, match="two of them differ"):
+        stopped.feed([rule("A", 4, 1)], watermark=3)
+    for ties, expected in (((1,), "A9 B7"), ((2, 1), "A4 B7")):
+        harness = harness_of(tie_break=ties).restore(stopped.snapshot())
+        harness.feed([rule("A", 9, 1), rule("A", 4, 1, gone=False)], watermark=3)
+        harness.end()
+        assert seen(harness) == [expected]
+
+
 def test_a_late_record_and_a_late_rule_are_counted() -> None:
     harness = harness_of()
     harness.feed([rule("A", 1, 3)], watermark=5)
