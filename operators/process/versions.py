@@ -109,7 +109,8 @@ class Versions:
         first_us = shifted_us(self.time.firing_us, -self.given.history_us)  # the first time that may be asked for
         begins_later = self._times_us > first_us
         kept[:-1] = begins_later[:-1] | (self._codes[1:] != self._codes[:-1]) | begins_later[1:]
-        ended = ~begins_later & self._deletes()
+        # a row of the time of the watermark may still come, and is compared with the deletion of its time
+        ended = ~begins_later & (self._times_us < self.time.firing_us) & self._deletes()
         if self.given.tolerance_us is not None:
             ended |= ~begins_later & (self._times_us < shifted_us(first_us, -self.given.tolerance_us))
         return kept & ~ended
