@@ -67,8 +67,8 @@ def decode_document(kind: DocumentKind, data: bytes, *, where: str) -> bytes:
 def damaged(kind: DocumentKind, where: str, why: str) -> CorruptStateError:
     """Return the error for a document that cannot be used: the document, the reason, the next step."""
     return CorruptStateError(
-        f"{kind.noun} cannot be used: {why}. Nothing was changed. Restore the file from a copy, or go back to an older "
-        f"checkpoint. file={where}"
+        f"{kind.noun} cannot be used: {why}. Nothing was changed. Restore the file, or the whole folder, from a copy. "
+        f"file={where}"
     )
 
 

@@ -143,7 +143,6 @@ def _identity(given: BroadcastInput) -> Mapping[str, object]:
         "name": given.name,
         "columns": [{"name": field.name, "type": str(field.type)} for field in given.fields],
         "key": [names[index] for index in given.key],
-        "tie-break": [names[index] for index in given.tie_break],
     }
 
 

@@ -62,8 +62,8 @@ def problem_of(function: type[AsyncMapFunction], label: str) -> InvalidJobError 
     for name in ("open", "call", "close"):
         if not inspect.iscoroutinefunction(getattr(function, name)):
             msg = (
-                f"the method {name} is not asynchronous, so a call would block all others. Write `async def {name}`. "
-                f"async-map={label}"
+                f"the method {name} cannot be awaited, so a call would block all others. Write `async def {name}`, "
+                f"without `yield`. async-map={label}"
             )
             return InvalidJobError(msg)
     return None

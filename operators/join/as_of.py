@@ -22,7 +22,7 @@ Sources: kdb+ `aj`; the temporal table join of Flink, which exists there for str
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -177,6 +177,7 @@ class _Run:
         right = self._distinct(table, keys, blocks, right)
         columns = self._layout.columns_of(table, RIGHT, right)
         new = Versions(keys.codes[right], times_us[right], columns, np.ones(len(right), np.bool_))
+        new = self._or_stored(keys, new, before.versions)
         if len(left):
             found = in_force(blocks[left], blocks[right], strictly=self._operator.strictly)
             yield from self._joined(table, left, keys.codes[left], times_us[left], found, new, before.versions)
@@ -201,27 +202,56 @@ class _Run:
         if not is_shared.any():
             return right
         shared = right[is_shared]
-        columns = self._layout.columns_of(table, RIGHT, shared)
-        fields = self._layout.sides[RIGHT]
-        rows = encoded_rows(columns, fields).cast(pa.large_binary()) if fields else None
-        ranks = rows if rows is not None else pa.array([b""] * len(shared), pa.large_binary())
-        if self._operator.tie_break:
-            by = [columns[index] for index in self._operator.tie_break]
-            order = encode_keys(by, KeySchema(tuple(fields[index] for index in self._operator.tie_break)))
-            ranks = pc.binary_join_element_wise(order.cast(pa.large_binary()), ranks, pa.scalar(b"", pa.large_binary()))
-        else:
-            self._check_equal(table, keys, shared, blocks[shared], ranks)
-        kept = shared[last_of_blocks(blocks[shared], ranks)]
+        own, times_us = blocks[shared], column_of(table, TIME_COLUMN).to_numpy()
+        columns, is_new = self._layout.columns_of(table, RIGHT, shared), np.ones(len(shared), np.bool_)
+        candidates = Versions(keys.codes[shared], times_us[shared], columns, is_new)
+        ranks, before = self._ranks(candidates), np.flatnonzero(~is_last(own))
+        self._check_equal(keys, candidates, ranks, before, before + 1)
+        kept = shared[last_of_blocks(own, ranks)]
         return np.sort(np.concatenate([right[~is_shared], kept]))
 
-    def _check_equal(self, table: pa.Table, keys: Keys, rows: Rows, blocks: Int64s, ranks: pa.Array) -> None:
-        differs = pc.not_equal(ranks.slice(1), ranks.slice(0, len(ranks) - 1)).to_numpy(zero_copy_only=False)
-        wrong = np.flatnonzero(differs & (blocks[1:] == blocks[:-1]))
-        if not len(wrong):
+    def _or_stored(self, keys: Keys, new: Versions, before: Versions) -> Versions:
+        """Return the new versions, each replaced by the stored one of its key and time if that one counts.
+
+        There is such a stored version only if an epoch has fired everything (see Latest).
+        """
+        stored = before.numbers_of(new.codes, is_new=False)
+        rows = np.flatnonzero(stored >= 0)
+        rows = rows[before.times_us[stored[rows]] == new.times_us[rows]]
+        if not len(rows):
+            return new
+        every = new.joined(before.taken(stored[rows]))
+        ranks, others = self._ranks(every), np.arange(len(new.codes), len(every.codes))
+        self._check_equal(keys, every, ranks, rows, others)
+        is_greater = pc.greater(ranks.take(pa.array(others)), ranks.take(pa.array(rows)))
+        counting = np.arange(len(new.codes))
+        counting[rows] = np.where(is_greater.to_numpy(zero_copy_only=False), others, rows)
+        return replace(every.taken(counting), is_new=new.is_new)
+
+    def _ranks(self, versions: Versions) -> pa.Array:
+        """Return bytes (v,) by which versions of one key and time are ordered; the greatest counts."""
+        rows, ties, fields = self._packed(versions), self._operator.tie_break, self._layout.sides[RIGHT]
+        if not ties:
+            return rows
+        by = [versions.columns[index] for index in ties]
+        order = encode_keys(by, KeySchema(tuple(fields[index] for index in ties))).cast(pa.large_binary())
+        return pc.binary_join_element_wise(order, rows, pa.scalar(b"", pa.large_binary()))
+
+    def _packed(self, versions: Versions) -> pa.Array:
+        """Return the columns of versions as bytes (v,)."""
+        fields = self._layout.sides[RIGHT]
+        if not fields:
+            return pa.array([b""] * len(versions.codes), pa.large_binary())
+        return encoded_rows(versions.columns, fields).cast(pa.large_binary())
+
+    def _check_equal(self, keys: Keys, versions: Versions, ranks: pa.Array, rows: Rows, others: Rows) -> None:
+        """Raise InvalidJobError if nothing orders a version of `rows` and the one of `others`, and they differ."""
+        differs = pc.not_equal(ranks.take(pa.array(rows)), ranks.take(pa.array(others)))
+        wrong = rows[differs.to_numpy(zero_copy_only=False)]
+        if self._operator.tie_break or not len(wrong):
             return
-        row = int(rows[wrong[0]])
-        key = decode_keys(keys.encoded.slice(int(keys.codes[row]), 1), self._layout.key_schema)
-        at = shown_time(column_of(table, TIME_COLUMN)[row].as_py())
+        key = decode_keys(keys.encoded.slice(int(versions.codes[wrong[0]]), 1), self._layout.key_schema)
+        at = shown_time(int(versions.times_us[wrong[0]]))
         names = [field.name for field in self._layout.key_schema.fields]
         values = ", ".join(f"{name}={shown_values(value)[0]}" for name, value in zip(names, key, strict=True))
         msg = (
@@ -322,16 +352,10 @@ class _Run:
         is_stored = last.is_stored[latest.codes]
         written = latest.taken(np.flatnonzero(np.where(ends, is_stored, latest.is_new)))
         if len(written.codes):
-            fields = self._layout.sides[RIGHT]
-            packed = (
-                encoded_rows(written.columns, fields).cast(pa.large_binary())
-                if fields
-                else pa.array([b""] * len(written.codes), pa.large_binary())
-            )
             wanted = pa.array(written.codes)
             stored_keys = self._current.stored_keys(keys.groups[written.codes], keys.encoded.take(wanted))
             deleted = np.flatnonzero(np.isin(written.codes, latest.codes[ends]))
-            self._current.write(stored_keys, [pa.array(written.times_us), packed], deleted.tolist())
+            self._current.write(stored_keys, [pa.array(written.times_us), self._packed(written)], deleted.tolist())
         if self._operator.tolerance_us is not None:
             is_scheduled = is_stored & ~last.is_due[latest.codes]
             self._schedule(keys, latest.taken(np.flatnonzero(~ends & ~is_scheduled)))

@@ -54,13 +54,21 @@ class BroadcastInput:
         return KeySchema(tuple(self.fields[index] for index in self.key))
 
     def packed(self, columns: Sequence[pa.Array]) -> pa.Array:
-        """Return rows (n,) as bytes that sort by key, by `tie_break`, then by the whole row."""
+        """Return rows (n,) as bytes that sort by key, then by the whole row. They do not depend on `tie_break`."""
         keys = encode_keys([columns[index] for index in self.key], self.key_schema)
-        ties = []
-        if self.tie_break:
-            schema = KeySchema(tuple(self.fields[index] for index in self.tie_break))
-            ties.append(encode_keys([columns[index] for index in self.tie_break], schema).cast(pa.large_binary()))
-        return joined_with_lengths(keys, ties, [encoded_rows(columns, self.fields)])
+        return joined_with_lengths(keys, [], [encoded_rows(columns, self.fields)])
+
+    def columns_of(self, packed: pa.Array) -> list[pa.Array]:
+        """Return the columns of packed rows (n,)."""
+        parts = parts_of(packed)
+        return decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), self.fields)
+
+    def ties_of(self, packed: pa.Array) -> dict[str, pa.Array]:
+        """Return {"tie": bytes (n,) by which `tie_break` orders packed rows of one key and time}; {} without one."""
+        if not self.tie_break:
+            return {}
+        columns, schema = self.columns_of(packed), KeySchema(tuple(self.fields[index] for index in self.tie_break))
+        return {"tie": encode_keys([columns[index] for index in self.tie_break], schema)}
 
 
 class Versions:
@@ -74,10 +82,8 @@ class Versions:
         self.given = given
         self.time = time
         keys = keys_of(packed)
-        order = pc.sort_indices(
-            pa.table([keys, pa.array(times_us), packed], names=["key", "time", "row"]),
-            sort_keys=[(name, "ascending") for name in ("key", "time", "row")],
-        ).to_numpy()
+        by = {"key": keys, "time": pa.array(times_us), **given.ties_of(packed), "row": packed}
+        order = pc.sort_indices(pa.table(by), sort_keys=[(name, "ascending") for name in by]).to_numpy()
         times_us, codes = times_us[order], np.zeros(0, np.int64)
         if len(order):
             codes = segments(keys.take(pa.array(order)))[0].codes.astype(np.int64)
@@ -103,7 +109,8 @@ class Versions:
         first_us = shifted_us(self.time.firing_us, -self.given.history_us)  # the first time that may be asked for
         begins_later = self._times_us > first_us
         kept[:-1] = begins_later[:-1] | (self._codes[1:] != self._codes[:-1]) | begins_later[1:]
-        ended = ~begins_later & self._deletes()
+        # a row of the time of the watermark may still come, and is compared with the deletion of its time
+        ended = ~begins_later & (self._times_us < self.time.firing_us) & self._deletes()
         if self.given.tolerance_us is not None:
             ended |= ~begins_later & (self._times_us < shifted_us(first_us, -self.given.tolerance_us))
         return kept & ~ended
@@ -142,8 +149,8 @@ class Versions:
         if self._is_loaded:
             return
         self._is_loaded = True
-        parts, given = parts_of(self._packed), self.given
-        columns = decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), given.fields)
+        given = self.given
+        columns = given.columns_of(self._packed)
         records = map(MappingProxyType, python_records(columns, [field.name for field in given.fields]))
         keys = python_keys(keys_of(self._packed), given.key_schema)
         if self._has_floats:
@@ -161,9 +168,8 @@ class Versions:
         """Return (versions,) True for rows that end the one before."""
         if self.given.deleted is None or not len(self.rows):
             return np.zeros(len(self.rows), np.bool_)
-        parts = parts_of(self._packed)
-        columns = decoded_rows(cut(parts.data, parts.order_ends, parts.row_ends), self.given.fields)
-        deleted: Bools = pc.fill_null(columns[self.given.deleted], False).to_numpy(zero_copy_only=False)
+        column = self.given.columns_of(self._packed)[self.given.deleted]
+        deleted: Bools = pc.fill_null(column, False).to_numpy(zero_copy_only=False)
         return deleted
 
     def _refuse(self, packed: pa.Array, order: Int64s, row: int, times_us: Int64s) -> None:

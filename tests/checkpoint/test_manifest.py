@@ -205,7 +205,7 @@ def test_a_truncated_manifest_is_explained_in_full() -> None:
         decode_manifest(b'{"kind":"mixedm', where="/c/manifests/0000000001.json")
     assert str(caught.value) == (
         "the manifest of a checkpoint cannot be used: it is cut short or overwritten, bytes=15. Nothing was changed. "
-        "Restore the file from a copy, or go back to an older checkpoint. file=/c/manifests/0000000001.json"
+        "Restore the file, or the whole folder, from a copy. file=/c/manifests/0000000001.json"
     )
 
 

@@ -1,7 +1,7 @@
 """Steps with async-map in YAML and in Python, in words, in the plan, and what is refused. No Spark."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,14 @@ class Blocking(AsyncMapFunction):
 
     def call(self, requests: Sequence[Request]) -> list[dict[str, Any]]:  # type: ignore[override]
         return [{"n": 0} for _ in requests]
+
+
+class Yielding(AsyncMapFunction):
+    """Its call is a generator."""
+
+    async def call(self, requests: Sequence[Request]) -> AsyncIterator[dict[str, Any]]:  # type: ignore[override]
+        for _ in requests:
+            yield {"n": 0}
 
 
 class Broken(AsyncMapFunction):
@@ -145,7 +153,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "a blocking call": (
         lambda job: job.key_by("k").async_map(Blocking, output=OUTPUT),
-        "steps[0].async-map: the method call is not asynchronous, so a call would block all others.",
+        "steps[0].async-map: the method call cannot be awaited, so a call would block all others. Write `async",
+    ),
+    "a call that yields": (
+        lambda job: job.key_by("k").async_map(Yielding, output=OUTPUT),
+        "steps[0].async-map: the method call cannot be awaited, so a call would block all others. Write `async",
     ),
     "a missing argument": (
         lambda job: job.key_by("k").async_map(Broken, output=OUTPUT),

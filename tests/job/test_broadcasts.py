@@ -56,6 +56,23 @@ def explained(job: Job) -> str:
     return explain_plan(job.spec, local_plan(job.spec, job.where), cores=1)
 
 
+@pytest.mark.parametrize(
+    ("changed", "may_change"),
+    [
+        ({"tie_break": "above"}, True),
+        ({"deleted": "gone"}, True),
+        ({"tolerance": "5m"}, True),
+        ({"history": "5m"}, True),
+        ({"key": "above"}, False),
+    ],
+)
+def test_other_settings_than_the_key_may_change_while_versions_are_stored(
+    changed: dict[str, Any], may_change: bool
+) -> None:
+    before, after = (local_plan(job.spec, job.where).stages[0].fingerprint for job in (written(), written(**changed)))
+    assert (before == after) == may_change
+
+
 def at(minutes: int) -> datetime:
     return START + timedelta(minutes=minutes)
 

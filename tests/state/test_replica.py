@@ -22,6 +22,8 @@ from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb import replica as replica_module
 from mixedmode.state.rocksdb.options import BLOOM_BITS_PER_KEY
 from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading, replica_name
+from tests.checkpoint.folders import How
+from tests.checkpoint.folders import damage as damage_file
 from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
 
 RUNS: list[dict[bytes, bytes | None]] = [
@@ -32,7 +34,9 @@ RUNS: list[dict[bytes, bytes | None]] = [
 
 
 def note(folder: Path) -> object:
-    return json.loads((folder / "ingested.json").read_text())
+    """Return the runs of the note, and whether it is pending."""
+    found = json.loads((folder / "ingested.json").read_text())
+    return {name: found[name] for name in ("runs", "pending")}
 
 
 def never(_: Path) -> None:
@@ -235,6 +239,39 @@ def test_a_replica_with_lost_or_damaged_files_is_built_anew(tmp_path: Path, dama
     for _ in range(2):
         with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
             assert contents(replica) == laid_over(RUNS)
+
+
+@pytest.mark.parametrize("pattern", ["MANIFEST-*", "CURRENT", "../ingested.json"])
+@pytest.mark.parametrize("how", ["cut", "flipped"])
+def test_no_damage_of_a_list_of_files_hides_a_run(tmp_path: Path, pattern: str, how: How) -> None:
+    """RocksDB opens a list that is cut between two entries without a word, and never returns for some flipped bits."""
+    wanted = wanted_runs(tmp_path, RUNS)
+    for count in (1, 2, 3):
+        open_replica(tmp_path / "r", wanted[:count], attempt="a").close()
+    bytes_ = next((tmp_path / "r" / "db").glob(pattern)).stat().st_size
+    for at in range(0, bytes_, 5):
+        (path,) = (tmp_path / "r" / "db").glob(pattern)
+        damage_file(path, how, where=at)
+        with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+            assert contents(replica) == laid_over(RUNS), at
+
+
+def test_a_process_that_is_killed_after_a_compaction_leaves_a_replica_that_is_used(tmp_path: Path) -> None:
+    wanted = wanted_runs(tmp_path, RUNS)
+    open_replica(tmp_path / "r", wanted, attempt="a").close()
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from mixedmode.state.rocksdb import open_replica\n"
+        "from mixedmode.state.rocksdb.replica import WantedRun\n"
+        "wanted = [WantedRun(f'run-{number}', lambda to: sys.exit('fetched')) for number in range(3)]\n"
+        "open_replica(Path(sys.argv[1]), wanted, attempt='a').database.compact_range(None, None)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "r")], check=False, cwd=Path(__file__).parents[2])
+    assert done.returncode == -9
+    with open_replica(tmp_path / "r", held(wanted), attempt="a") as replica:
+        assert contents(replica) == laid_over(RUNS)
 
 
 def test_a_replica_that_cannot_be_read_says_so_and_is_built_anew_next_time(tmp_path: Path) -> None:

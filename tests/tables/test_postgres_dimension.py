@@ -65,6 +65,31 @@ def test_every_type_comes_as_it_is_and_null_is_not_the_empty_text(database: Data
     assert set(third.values()) == {None}
 
 
+def test_no_setting_of_the_server_changes_what_is_read(database: Database) -> None:
+    run_sql(
+        database,
+        "CREATE TABLE t (d double precision, f real, a text, y date, z timestamptz, l bigint)",
+        "INSERT INTO t VALUES (0.1::float8 + 0.2, 16777217.0 / 3, 'ä', '2024-02-01', '2024-02-01 00:00Z', -1)",
+    )
+    rows = opened(database.url).rows()
+    for setting in (
+        "extra_float_digits = -3",
+        "client_encoding = 'latin1'",
+        "DateStyle = 'German, DMY'",
+        "TimeZone = 'Asia/Kolkata'",
+        "standard_conforming_strings = off",
+        "search_path = 'nowhere'",
+    ):
+        statement = f"format('ALTER DATABASE %I SET {quoted(setting)}', current_database())"
+        run_sql(database, f"DO $$BEGIN EXECUTE {statement}; END$$")
+        assert opened(database.url).rows() == rows, setting
+
+
+def quoted(text: str) -> str:
+    """Return a text as it is written within quotes of SQL."""
+    return text.replace("'", "''")
+
+
 def test_a_value_of_several_megabytes_is_read(database: Database) -> None:
     run_sql(database, "CREATE TABLE t (a text, b int)", "INSERT INTO t VALUES (repeat('x', 5000000), 1), ('y', 2)")
     _, rows = opened(database.url).rows()

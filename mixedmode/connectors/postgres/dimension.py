@@ -4,7 +4,8 @@ PostgreSQL cannot read a table as it was. So the driver reads the whole table in
 it, and all parts of the epoch read this copy. Its name as a version is the number of its rows and a checksum of their
 text; an epoch whose table has not changed keeps the copy of the epoch before.
 
-Rows come as CSV from COPY, and Arrow parses it. Times come as numbers, so that no setting of the server matters.
+Rows come as CSV from COPY, and Arrow parses it. Times come as numbers, and floats with all digits, so that
+no setting of the server matters.
 """
 
 from collections.abc import Sequence
@@ -151,6 +152,7 @@ class PostgresDimension(OpenSource, HasVersions):
         try:
             with connected(self._login) as connection:
                 self._check_columns(connection)
+                connection.execute("SET LOCAL extra_float_digits = 1")  # less digits would be other numbers
                 with connection.cursor().copy(copy) as parts:
                     text = b"".join(bytes(part) for part in parts)
         except psycopg.Error as error:

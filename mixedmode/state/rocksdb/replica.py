@@ -2,8 +2,10 @@
 
 A replica holds only committed runs, so nothing has to be rolled back. `ingested.json` lists the runs that
 it holds. If the runs that an epoch wants begin with this list, the remaining runs are ingested. Otherwise the replica
-is deleted and rebuilt. A run counts as held if the replica holds all the runs that it was merged from. The lists are
-compared per state, because each state has its own merges and keys.
+is deleted and rebuilt. It is also rebuilt if the MANIFEST, RocksDB's own list of files, is not as it was: RocksDB takes
+a MANIFEST that is cut short for one of fewer runs, and reads some damaged ones without end. A run counts as held if the
+replica holds all the runs that it was merged from. The lists are compared per state, because each state has its own
+merges and keys.
 
     Example: a replica that holds a, b and wants a, b, c ingests c. If it wants m (merged from a and b) and c, it also
     ingests only c. If it wants b and c, it is rebuilt.
@@ -32,10 +34,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from rocksdict import IngestExternalFileOptions, Rdict
 
+from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.private_folder import LOCK, holds, try_lock
 from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.keys import KeyGroupRange
@@ -46,6 +49,7 @@ from mixedmode.system_errors import too_many_files
 DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
 _NOTE = "ingested.json"
+_NOTHING: dict[str, Any] = {"runs": [], "pending": False, "manifest": None}  # noted of a new replica
 _TEMPORARY = "~"  # between the name of a replica and the attempt; no operator id holds it
 _NAME = re.compile(r"(.+)-([0-9]+)-([0-9]+)")  # see replica_name
 
@@ -106,6 +110,7 @@ class Replica:
             while _property(self._database, "rocksdb.num-running-compactions"):
                 time.sleep(_POLL_SECONDS)
             self._database.close()
+            _note_compactions(self._folder)
         if self._is_temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.close()
@@ -263,8 +268,7 @@ def _open_or_none(folder: Path, cache_bytes: int) -> Rdict | None:
 def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], missing: Sequence[WantedRun]) -> None:
     names, lacking = [run.name for run in wanted], {run.name for run in missing}
     if not missing:
-        if _ingested(folder) != names:  # some held runs have been merged meanwhile
-            _note(folder, names, is_pending=False)
+        _note(folder, names, is_pending=False)  # some held runs may have been merged meanwhile
         return
     # After a crash between these two notes, it is unknown which runs were ingested; the first note records that.
     _note(folder, [name for name in names if name not in lacking], is_pending=True)
@@ -341,30 +345,47 @@ def remove_unheld(folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read_note(folder: Path) -> dict[str, object]:
+def _read_note(folder: Path) -> dict[str, Any]:
     try:
-        note: dict[str, object] = json.loads((folder / _NOTE).read_text())
+        note: dict[str, Any] = json.loads((folder / _NOTE).read_text())
     except (FileNotFoundError, ValueError):
-        return {"runs": [], "pending": (folder / "db").exists()}
-    return note
+        note = {}
+    return note if note.keys() == _NOTHING.keys() else _NOTHING
 
 
 def _ingested(folder: Path) -> list[str]:
-    runs = _read_note(folder)["runs"]
-    assert isinstance(runs, list), runs
-    return [str(run) for run in runs]
+    return [str(run) for run in _read_note(folder)["runs"]]
 
 
 def _is_doubtful(folder: Path) -> bool:
-    """Return whether the database may differ from the note. RocksDB treats a database without CURRENT as new."""
-    is_gone = bool(_ingested(folder)) and not (folder / "db" / "CURRENT").exists()
-    return is_gone or bool(_read_note(folder)["pending"])
+    """Return whether the database may differ from the note. The compactions of a process that was killed may follow."""
+    note = _read_note(folder)
+    noted = note["manifest"]
+    return bool(note["pending"]) or _manifest(folder, None if noted is None else noted[1]) != noted
+
+
+def _manifest(folder: Path, bytes_max: int | None = None) -> list[str | int] | None:
+    """Return name, size and checksum of RocksDB's list of its files, up to a size; None if there is none."""
+    try:
+        name = (folder / "db" / "CURRENT").read_text().strip()
+        data = (folder / "db" / name).read_bytes()[:bytes_max]
+    except (OSError, ValueError):  # of a name that is none
+        return None
+    return [name, len(data), checksum_of([data])]
 
 
 def _note(folder: Path, runs: Sequence[str], *, is_pending: bool) -> None:
     draft = folder / f"{_NOTE}.tmp"
-    draft.write_text(json.dumps({"runs": list(runs), "pending": is_pending}))
+    draft.write_text(json.dumps({"runs": list(runs), "pending": is_pending, "manifest": _manifest(folder)}))
     draft.replace(folder / _NOTE)
+
+
+def _note_compactions(folder: Path) -> None:
+    """Note the MANIFEST with all compactions, unless the database is to be rebuilt. Without it, it is checked less."""
+    note = _read_note(folder)
+    if note["manifest"] not in (None, _manifest(folder)):
+        with suppress(OSError):
+            _note(folder, note["runs"], is_pending=note["pending"])
 
 
 def _clear(folder: Path) -> None:

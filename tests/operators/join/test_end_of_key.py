@@ -5,9 +5,11 @@ The oracle is plain Python. Live rows may be earlier than rows of the backlog, a
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixedmode.errors import InvalidJobError
 from mixedmode.operators.join.layout import JoinType
 from tests.operators.join.test_operators import as_of, harness_of, interval, left, right
 
@@ -32,17 +34,10 @@ def rank(row: Row) -> tuple[int, int, bool]:
     return row["t"], row["r"], row["gone"] is not None
 
 
-def in_force(row: Row, parts: list[list[Row]], *, strictly: bool, tolerance_us: int | None) -> int | None:
-    """Return the value of the last version at the time of a row; of one time, that of the later part.
-
-    parts: versions of the key. No other version of an epoch lives on than its last one, and none that has ended.
-    """
-    found = None
-    for part in parts:
-        begun = [one for one in part if one["t"] < row["t"] or (one["t"] == row["t"] and not strictly)]
-        last = max(begun, key=rank, default=None)
-        if last is not None and (found is None or last["t"] >= found["t"]):
-            found = last
+def in_force(row: Row, versions: list[Row], *, strictly: bool, tolerance_us: int | None) -> int | None:
+    """Return the value of the last version of the key at the time of a row; of one time, the greatest."""
+    begun = [one for one in versions if one["t"] < row["t"] or (one["t"] == row["t"] and not strictly)]
+    found = max(begun, key=rank, default=None)
     if found is None or found["gone"] or (tolerance_us is not None and row["t"] - found["t"] > tolerance_us):
         return None
     return int(found["r"])
@@ -72,11 +67,24 @@ def test_a_live_row_meets_the_last_version_of_the_backlog_or_a_later_one(
                 continue
             before = [one for one in backlog if is_right(one) and one["k"] == row["k"]]
             last = sorted(before, key=rank)[-1:]
-            kept = [one for one in last if not one["gone"]]
+            kept = [one for one in last if not one["gone"]]  # none that has ended lives on
             own = [one for one in live if is_right(one) and one["k"] == row["k"]]
-            parts = [kept, own] if number else [before]
-            expected.append((row["l"], in_force(row, parts, strictly=strictly, tolerance_us=tolerance_us)))
+            versions = [*kept, *own] if number else before
+            expected.append((row["l"], in_force(row, versions, strictly=strictly, tolerance_us=tolerance_us)))
     assert by_value([(row["l"], row["r"]) for row in harness.take()]) == by_value(expected)
+
+
+@pytest.mark.parametrize("memory", ["200B", "64MB"])
+def test_a_live_version_of_the_time_of_the_last_one_of_the_backlog_has_to_equal_it_without_tie_break(
+    memory: str,
+) -> None:
+    harness = harness_of(as_of(), backlog=True, end_of_key_watermark="max", sort_memory=memory)
+    harness.feed([right(7, 15), right(5, 12), right(9, 18, "b")], watermark=WATERMARK_US)
+    harness.flip()
+    harness.feed([right(7, 15), right(6, 12), left(1, 14), left(2, 15)], watermark=16)
+    assert by_value([(row["l"], row["r"]) for row in harness.take()]) == [(1, 6), (2, 7)]
+    with pytest.raises(InvalidJobError, match=r"two of them differ.*k=b, time=1970-01-01 00:00:00\.000018"):
+        harness.feed([right(8, 18, "b")], watermark=19)
 
 
 @settings(max_examples=100)

@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
@@ -154,6 +156,42 @@ def test_two_rules_of_one_time_that_differ_stop_the_job_without_tie_break() -> N
     harness.feed([rule("A", 5, 1), rule("A", 5, 1)], watermark=1)
     with pytest.raises(InvalidJobError, match=r"Name the columns .* broadcast=rules, key=A, time=1970-01-01 00:00:00"):
         harness.feed([rule("A", 4, 1)], watermark=2)
+
+
+times = st.integers(0, 4)
+some_rows = st.lists(
+    st.builds(record, times)
+    | st.builds(rule, st.sampled_from(["A", "B"]), st.integers(0, 3), times, gone=st.sampled_from([None, True])),
+    max_size=12,
+)
+
+
+@settings(max_examples=100)
+@given(some_rows, st.sampled_from([(1,), (2, 1)]), st.sampled_from([None, 0, 2]), st.sampled_from([None, 2]))
+def test_the_rules_of_a_record_do_not_depend_on_the_epochs(
+    rows: list[dict[str, Any]], ties: tuple[int, ...], tolerance_us: int | None, deleted: int | None
+) -> None:
+    rows = sorted(rows, key=lambda row: row["t"])
+    found = []
+    for epochs in ([rows], [[row] for row in rows]):
+        harness = harness_of(tie_break=ties, tolerance_us=tolerance_us, deleted=deleted)
+        for part in epochs:
+            harness.feed(part, watermark=max((row["t"] for row in part), default=0))
+        harness.end()
+        found.append(sorted(seen(harness)))
+    assert found[0] == found[1]
+
+
+def test_a_job_that_stops_at_two_rules_of_one_time_goes_on_with_a_tie_break() -> None:
+    stopped = harness_of()
+    stopped.feed([rule("A", 5, 1), rule("B", 7, 1, gone=False), record(2)], watermark=1)
+    with pytest.raises(InvalidJobError, match="two of them differ"):
+        stopped.feed([rule("A", 4, 1)], watermark=3)
+    for ties, expected in (((1,), "A9 B7"), ((2, 1), "A4 B7")):
+        harness = harness_of(tie_break=ties).restore(stopped.snapshot())
+        harness.feed([rule("A", 9, 1), rule("A", 4, 1, gone=False)], watermark=3)
+        harness.end()
+        assert seen(harness) == [expected]
 
 
 def test_a_late_record_and_a_late_rule_are_counted() -> None:
