@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 from mixedmode.config.globs import has_magic
 from mixedmode.connectors.files.csv_files import has_header
@@ -68,7 +69,7 @@ def check_header(source: FileSourceSpec, columns: Collection[str], *, where: str
     """
     if source.format != "csv" or "://" in source.path or has_header(source):
         return
-    dialect, path = CsvDialect.of(source.options), next(visible_files(source.path), None)
+    dialect, path = CsvDialect.of(source.options), next(filter(Path.is_file, visible_files(source.path)), None)
     if path is None or not dialect.separator:
         return
     try:
