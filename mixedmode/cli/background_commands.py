@@ -125,7 +125,10 @@ def logs(
         if not log.exists() and not follow:
             from mixedmode.errors import InvalidJobError
 
-            msg = f"there is no log: the job was never started with `mixedmode start`. log={log}"
+            msg = (
+                "there is no log: the job was never started with `mixedmode start`, or its log was deleted. Only the "
+                f"next start makes a new one. log={log}"
+            )
             raise InvalidJobError(msg)
         place = size_of(log)
         for line in last_lines(log, count, ends=place):

@@ -29,20 +29,23 @@ _UID = 1000
 
 
 def systemd_unit(spec: JobSpec, file: Path, python: str, options: Sequence[str]) -> str:
-    """Return a unit that runs a job.  options: of `mixedmode run`."""
+    """Return a unit that runs a job.  options: of `mixedmode run`.
+
+    No line ends with a name of the user: systemd drops blanks at the end of a line, and a backslash continues it.
+    """
     command = [python, "-m", "mixedmode", "run", str(file.absolute()), "--log-format", "text", *options]
     texts = " ".join(_for_systemd(part) for part in command)
     return f"""# systemd runs the job {spec.name}. Put this file into /etc/systemd/system or ~/.config/systemd/user.
 # Variables of the environment that the job names as ${{env:...}} go into a file for EnvironmentFile=.
 [Unit]
-Description=mixedmode job {spec.name.replace("%", "%%")}
+Description=The job {spec.name.replace("%", "%%")} of mixedmode
 Wants=network-online.target
 After=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-WorkingDirectory={str(file.absolute().parent).replace("%", "%%")}
+WorkingDirectory={str(file.absolute().parent).replace("%", "%%")}/
 ExecStart={texts}
 Restart=on-failure
 RestartSec=10
@@ -94,7 +97,7 @@ def kubernetes_manifest(
         "name": "driver",
         "image": image,
         "command": ["python", "-m", "mixedmode"],
-        "args": arguments,
+        "args": [argument.replace("$", "$$") for argument in arguments],  # Kubernetes fills in $(NAME)
         "volumeMounts": mounts,
         **_server(server, name, "\n".join((text, *overrides))),
     }

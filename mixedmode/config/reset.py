@@ -30,6 +30,7 @@ def reset_spec(spec: JobSpec, point: StartPoint, suffix: str) -> JobSpec:
     reasons = list(_reasons(spec, point, suffix))
     if reasons:
         raise InvalidJobError("\n".join(f"{path_text(path)}: {text}" for path, text in reasons))
+    _check_topics(spec, point)
     document = spec.as_document()
     document["execution"]["checkpointing"]["dir"] = with_suffix(folder, suffix)
     for name, source in spec.sources.items():
@@ -54,6 +55,17 @@ def _reasons(spec: JobSpec, point: StartPoint, suffix: str) -> Iterator[tuple[Pa
                 f"start of the sources there. output={sink.place}"
             )
             yield path, text
+
+
+def _check_topics(spec: JobSpec, point: StartPoint) -> None:
+    """Raise InvalidJobError if the offsets name a topic that no source reads."""
+    if point.offsets is None:
+        return
+    starts = [_document_of(_started(source, point))["starting"] for source in spec.sources.values()]
+    others = sorted(point.offsets.keys() - {topic for start in starts for topic in start["offsets"]})
+    if others:
+        msg = f"the offsets name a topic that no source reads. Remove it. topic={others[0]}, to={point}"
+        raise InvalidJobError(msg)
 
 
 def _started(source: SourceSpec, point: StartPoint) -> SourceSpec:

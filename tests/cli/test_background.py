@@ -264,6 +264,15 @@ def test_a_job_with_its_checkpoints_in_an_object_store_has_its_log_on_this_machi
         ProcessPlace.of(load_job(job, ["execution.runtime-mode=batch", "execution.checkpointing.dir=null"]).spec)
 
 
+def test_a_job_whose_log_was_deleted_is_seen_and_stopped(job: Path) -> None:
+    started(job)
+    place(job).log.unlink()
+    found = command("logs", job)
+    assert (found.exit_code, "or its log was deleted. Only the next start makes a new one" in found.stderr) == (2, True)
+    assert "running" in lines(command("status", job))[0]
+    assert "stopped" in lines(command("stop", job))[0]
+
+
 def test_a_log_is_followed_also_when_a_new_one_replaces_it(tmp_path: Path) -> None:
     log, said = tmp_path / "run.log", list[str]()
     steps = iter(

@@ -1,10 +1,12 @@
 """`mixedmode deploy`: what systemd and Kubernetes read in the files."""
 
 import configparser
+import re
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +48,7 @@ def test_the_unit_runs_the_job_restarts_it_after_a_crash_and_stops_the_driver_al
         "2",
         "mixed",
     )
-    assert service["WorkingDirectory"] == str(job.parent)
+    assert service["WorkingDirectory"] == f"{job.parent}/"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,16 @@ def documents(job: Path, *options: str) -> tuple[dict[str, Any], dict[str, Any]]
     assert result.exit_code == 0, result.output
     config, deployment = yaml.safe_load_all(result.stdout)
     return config, deployment
+
+
+def args_of(driver: Mapping[str, Any]) -> list[str]:
+    """The arguments as Kubernetes passes them on: $(NAME) is a variable of the container, and $$ is a $."""
+    values = {one["name"]: "a secret" for one in driver["env"]}
+
+    def written(found: re.Match[str]) -> str:
+        return "$" if found[1] is None else values.get(found[1], found[0])
+
+    return [re.sub(r"\$(?:\$|\(([^)]*)\))", written, part) for part in driver["args"]]
 
 
 def test_the_manifest_has_the_job_file_one_driver_its_probes_and_its_secrets(job: Path) -> None:
@@ -100,7 +112,7 @@ def test_the_manifest_is_for_the_job_that_the_options_make(job: Path) -> None:
     options = ["--set", "execution.checkpointing.dir=s3://bucket/ckpt", "--set", "spark.hadoop.x=${env:OTHER}"]
     served = ["--serve", "0.0.0.0:8443", "--cert", "/tls/cert.pem", "--key", "/tls/key.pem"]
     (driver,) = documents(job, *options, *served)[1]["spec"]["template"]["spec"]["containers"]
-    assert driver["args"] == ["run", "/etc/mixedmode/job.yaml", "--log-format", "json", *options, *served]
+    assert args_of(driver) == ["run", "/etc/mixedmode/job.yaml", "--log-format", "json", *options, *served]
     assert [mount["mountPath"] for mount in driver["volumeMounts"]] == ["/etc/mixedmode"]
     assert driver["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": 8443, "scheme": "HTTPS"}
     tokens = ["MIXEDMODE_SERVE_READ_TOKEN", "MIXEDMODE_SERVE_CONTROL_TOKEN"]
@@ -130,10 +142,19 @@ def test_relative_paths_are_refused_for_a_pod(job: Path) -> None:
     assert refused.stderr.rstrip().endswith("settings=sources")
 
 
+def test_an_option_reaches_the_pod_as_it_was_written(job: Path) -> None:
+    options = ["--set", "name=$(STORE_KEY) $$ $", "--set", "spark.hadoop.x=${env:OTHER}$$(STORE_KEY)"]
+    (driver,) = documents(job, *options)[1]["spec"]["template"]["spec"]["containers"]
+    assert args_of(driver)[4:] == options
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
-def test_systemd_finds_no_mistake_in_the_unit(job: Path, tmp_path: Path) -> None:
-    unit = tmp_path / "totals.service"
-    unit.write_text(command("deploy", "systemd", job).stdout)
+@pytest.mark.parametrize("odd", ["a", "b \\", '$x "y" %i ', "'", ";"])
+def test_systemd_finds_no_mistake_in_the_unit(job: Path, tmp_path: Path, odd: str) -> None:
+    unit, folder = tmp_path / "totals.service", tmp_path / odd
+    folder.mkdir()
+    job = job.rename(folder / f"{odd}.yaml")
+    unit.write_text(command("deploy", "systemd", job, "--set", f"name=job {odd}").stdout)
     found = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
     assert "totals.service" not in found.stderr
     assert str(unit) not in found.stderr

@@ -83,6 +83,11 @@ def test_every_output_of_a_job_moves() -> None:
         (job(FILES), TIME, "leave earlier records out by a condition in a sql step"),
         (job(DELTA), "latest", "from a time of its history on"),
         (job(KAFKA), '{"sales": {"0": 12}}', "the offsets must name the topics that the source reads"),
+        (
+            job(KAFKA),
+            '{"orders": {"0": 1}, "sales": {"0": 12}}',
+            'no source reads. Remove it. topic=sales, to={"orders"',
+        ),
         (job(KAFKA), '{"orders": {"0": -7}}', "the offsets cannot be used: offsets.orders.0"),
         (job(KAFKA), "yesterday", "this is no point to start from"),
         (job(KAFKA), "2026-11-24T08:00:00", "a time with its offset from UTC"),
@@ -98,3 +103,20 @@ def test_every_output_of_a_job_moves() -> None:
 def test_what_cannot_start_there_exactly_is_refused(mapping: dict[str, Any], to: str, says: str) -> None:
     with pytest.raises(InvalidJobError, match=says):
         reset(mapping, to)
+
+
+def test_each_source_begins_at_the_offsets_of_its_topics() -> None:
+    mapping = job(KAFKA) | {
+        "sources": {"orders": KAFKA, "rest": KAFKA | {"topics": ["sales", "refunds"]}},
+        "steps": [
+            {"name": "both", "from": ["orders", "rest"], "sql": "SELECT * FROM orders UNION ALL SELECT * FROM rest"},
+            {"key-by": ["value"], "aggregate": {"n": "count(*)"}},
+        ],
+    }
+    sources = reset(mapping, '{"orders": {"0": 1}, "refunds": {"0": "latest"}, "sales": {"0": 2, "1": 3}}')["sources"]
+    assert sources["orders"]["starting"] == {"offsets": {"orders": {"0": 1}}}
+    assert sources["rest"]["starting"] == {"offsets": {"refunds": {"0": "latest"}, "sales": {"0": 2, "1": 3}}}
+    with pytest.raises(
+        InvalidJobError, match=r"^sources\.rest: the offsets must name the topics that the source reads"
+    ):
+        reset(mapping, '{"orders": {"0": 1}}')

@@ -331,6 +331,39 @@ def test_a_table_that_is_behind_its_checkpoints_takes_the_rows_that_wait(place: 
     assert job.sink.obstacle(lost) is not None
 
 
+def keep(place: Place) -> Callable[[], None]:
+    """Keep a copy of the database after epoch 0; return what sets the database back to it."""
+    tables = ("totals", "_mixedmode")
+    for table in tables:
+        place.sql(f'CREATE TABLE "kept {table}" AS SELECT * FROM {table}')
+
+    def set_back() -> None:
+        for table in tables:
+            place.sql(f"DELETE FROM {table}")
+            place.sql(f'INSERT INTO {table} SELECT * FROM "kept {table}"')
+        place.sql(f"DELETE FROM {history_name('totals')} WHERE _mixedmode_epoch > 0")
+
+    return set_back
+
+
+@pytest.mark.parametrize("missed", [1, 3])
+def test_a_database_that_is_set_back_under_a_running_job_gets_no_rows_that_hide_it(place: Place, missed: int) -> None:
+    """As by a failover to a server that lacks the newest commits; the rows of the epochs between would be missing."""
+    job = live(place, {"a": 1})
+    set_back = keep(place)
+    for changes in [{"b": 2}, {}, {"c": 3}][:missed]:
+        job.commit(changes)
+        job.publish()
+    set_back()
+    job.commit({"a": 9})
+    with pytest.raises(CorruptStateError, match="the database was set back to an older time"):
+        job.publish()
+    job.sink = job.start()
+    assert "is a copy of another time" in (job.sink.obstacle(job.checkpoints[-1].manifest) or ""), "although rows wait"
+    assert place.rows() == [("a", 1)]
+    assert job.sink.obstacle(job.checkpoints[0].manifest) is None, "a start may go back to what the table has"
+
+
 def test_a_rollback_that_dies_in_the_middle_has_not_happened_and_is_repeated(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import Epoch, Generation
-from mixedmode.errors import FencedError
+from mixedmode.errors import FencedError, InvalidJobError
 from mixedmode.sinks.tables.ledger import Entry, Writer, is_published, new_entry, published
 
 WRITER = Writer("job", "", "continuous", "id", Generation(3))
@@ -18,7 +18,7 @@ def test_another_owner_and_a_newer_generation_are_fenced_and_an_older_one_is_not
         is_published(Entry("job", "", "continuous", "id", 4, ("k",)), WRITER, Epoch(0), "t")
     with pytest.raises(FencedError, match="has taken over this table"):
         is_published(Entry("job", "", "continuous", "other", 1, ("k",)), WRITER, Epoch(0), "t")
-    with pytest.raises(FencedError, match="has taken over this table"):
+    with pytest.raises(InvalidJobError, match="the row of this table in _mixedmode was deleted"):
         is_published(None, WRITER, Epoch(0), "t")
     assert not is_published(Entry("job", "", "continuous", "id", 2, ("k",)), WRITER, Epoch(0), "t")
 

@@ -265,6 +265,16 @@ def test_a_table_that_is_changed_while_the_job_runs_is_told_as_such(place: Place
     assert place.staged(sink), "it is written when the table is there again"
 
 
+def test_a_row_of_the_bookkeeping_that_is_deleted_while_the_job_runs_is_told_as_such(place: Place) -> None:
+    sink = prepared(place)
+    place.sql("DELETE FROM _mixedmode")
+    staged = [place.stage(sink, 0, up(("a", 1)))]
+    with pytest.raises(InvalidJobError, match="the row of this table in _mixedmode was deleted while the job runs"):
+        sink.publish(Epoch(0), staged)
+    assert place.rows() == []
+    assert place.staged(sink)
+
+
 # --- tables of a user's own ------------------------------------------------------------------------------------------
 
 

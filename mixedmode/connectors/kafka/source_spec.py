@@ -279,10 +279,12 @@ class KafkaSourceSpec(SourceSpec):
             return self.model_copy(update={"starting": StartingSpec(at=point.at)})
         if point.timestamp is not None:
             return self.model_copy(update={"starting": StartingSpec(timestamp=point.timestamp)})
-        if self.topics and point.offsets is not None and point.offsets.keys() != set(self.topics):
-            return "the offsets must name the topics that the source reads, and no other. Correct them."
+        assert point.offsets is not None, point
+        if not set(self.topics) <= point.offsets.keys():
+            return "the offsets must name the topics that the source reads, each with all of its partitions. Add them."
+        offsets = {topic: one for topic, one in point.offsets.items() if topic in self.topics or not self.topics}
         try:
-            return self.model_copy(update={"starting": StartingSpec.model_validate({"offsets": point.offsets})})
+            return self.model_copy(update={"starting": StartingSpec.model_validate({"offsets": offsets})})
         except ValidationError as error:
             found = error.errors()[0]
             return f"the offsets cannot be used: {'.'.join(map(str, found['loc']))}: {found['msg']}."

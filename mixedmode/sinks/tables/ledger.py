@@ -17,12 +17,13 @@ from typing import Literal
 
 from mixedmode.checkpoint.contents import NOTHING
 from mixedmode.checkpoint.types import Epoch, Generation
-from mixedmode.errors import FencedError, InvalidJobError
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 
 __all__ = [
     "LEDGER",
     "Entry",
     "Writer",
+    "check_content",
     "check_generation",
     "check_may_prepare",
     "is_published",
@@ -87,8 +88,12 @@ def new_entry(writer: Writer, key_columns: tuple[str, ...]) -> Entry:
 
 
 def is_published(entry: Entry | None, writer: Writer, epoch: Epoch, place: str) -> bool:
-    """Return whether an epoch is already in the table. Raises FencedError if `writer` may not publish there."""
-    if entry is None or (writer.run == "continuous" and entry.owner != writer.owner):
+    """Return whether an epoch is already in the table. Raises FencedError if `writer` may not publish there, and
+    InvalidJobError if the table has no row.
+    """
+    if entry is None:
+        raise InvalidJobError(_NO_ENTRY.format(place=place))
+    if writer.run == "continuous" and entry.owner != writer.owner:
         msg = (
             "another job, or a restored savepoint, has taken over this table, so this start stops without writing to "
             "it. The table belongs to the other one. If that is the unwanted one, stop it, and give this job an "
@@ -107,6 +112,16 @@ def check_generation(entry: Entry, writer: Writer, place: str) -> None:
     """
     if entry.owner == writer.owner and entry.generation > writer.generation:
         raise FencedError(_OVERTAKEN.format(own=writer.generation, newest=entry.generation, place=place))
+
+
+def check_content(entry: Entry, expected: str | None, epoch: Epoch, place: str) -> None:
+    """Raise CorruptStateError unless the table has the digest that this start has left.
+
+    No other program changes the digest of this owner. So the database was set back to an older time, and lacks the rows
+    of the epochs since.
+    """
+    if entry.content != expected:
+        raise CorruptStateError(_SET_BACK.format(epoch=epoch, last=entry.last_epoch, place=place))
 
 
 def published(entry: Entry, writer: Writer, epoch: Epoch, content: str) -> Entry:
@@ -141,6 +156,18 @@ def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fre
         raise InvalidJobError(_NOT_HERE.format(place=place))
 
 
+_NO_ENTRY = (
+    "the row of this table in _mixedmode was deleted while the job runs, so nothing of the epoch is in the table. Put "
+    "it back from a copy, and start the job again: the epoch, which is committed, is written then. Without a copy, "
+    "give the job an empty table and a new checkpointing.dir. table={place}"
+)
+_SET_BACK = (
+    "the database was set back to an older time while the job runs: it was restored from a copy, or a server took over "
+    "that lacks the newest commits. The table lacks epochs that this job has written, so nothing was added to it. Put "
+    "the newer database back, and start the job again; or give the job an empty table and a new checkpointing.dir (it "
+    "then starts from the beginning of its sources, or goes on from a savepoint with an output that begins anew). "
+    "epoch={epoch}, newest_epoch_in_table={last}, table={place}"
+)
 _OVERTAKEN = (
     "a newer generation of this job has written to its table, so this start stops without writing. Either another "
     "start of the job is running: then it goes on, and nothing is lost; stop the one that is not wanted. Or no other "

@@ -4,8 +4,10 @@ The digest of a table (checkpoint/contents.py) identifies the epochs that led to
 epochs with the same numbers have written, or that is a copy of another time, is refused before anything is changed.
 """
 
-from mixedmode.checkpoint.contents import NOTHING
-from mixedmode.checkpoint.types import Epoch
+from collections.abc import Sequence
+
+from mixedmode.checkpoint.contents import NOTHING, content_after
+from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.tables.database import Shape, Transaction
 from mixedmode.sinks.tables.history import Mark
@@ -21,15 +23,17 @@ def mark_at(transaction: Transaction, epoch: Epoch) -> Mark | None:
     return None if transaction.history_names() is None else transaction.history.newest_mark(epoch)
 
 
-def obstacle(entry: Entry, epoch: Epoch, wanted: str, mark: Mark | None, *, waits: bool, place: str) -> str | None:
+def obstacle(
+    entry: Entry, epoch: Epoch, wanted: str, mark: Mark | None, *, files: Sequence[StagedFile], place: str
+) -> str | None:
     """Return an error text if the table cannot return to its contents after an epoch; None if it can. Pure.
 
-    wanted: the digest that the epoch's manifest has of this output. mark: the mark of the epoch (mark_at). waits: the
-    epoch has rows for this table that may not be published yet.
+    wanted: the digest that the epoch's manifest has of this output. mark: the mark of the epoch (mark_at). files: of
+    the epoch, for this table; they may not be published yet.
     """
     first, last = entry.first_epoch, entry.last_epoch
     if last is None or last < epoch:
-        found: str | None = wanted if waits else entry.content
+        found: str | None = content_after(entry.content, epoch, files)
     elif last == epoch:
         found = entry.content
     elif first is not None and first > epoch:

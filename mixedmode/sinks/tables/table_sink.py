@@ -48,6 +48,7 @@ from mixedmode.sinks.tables.history import Mark
 from mixedmode.sinks.tables.ledger import (
     Entry,
     Writer,
+    check_content,
     check_generation,
     check_may_prepare,
     is_published,
@@ -98,6 +99,7 @@ class TableSink(StagedSink):
             context.job, context.name, "batch" if context.replaces else "continuous", "", context.generation
         )
         self._shape: Shape | None = None
+        self._content: str | None = None  # the digest of the table, as this start has left it
 
     @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
@@ -122,9 +124,11 @@ class TableSink(StagedSink):
             if not self._replaces:
                 prepare_history(transaction, shape, self._database.place, is_fresh=is_fresh, may_create=self._create)
             if entry is None or (is_fresh and not (self._replaces and has_rows)):
-                transaction.put(new_entry(writer, tuple(key_columns)))
+                entry = new_entry(writer, tuple(key_columns))
+                transaction.put(entry)
             elif writer.generation > entry.generation:
                 transaction.put(replace(entry, generation=writer.generation))
+            self._content = entry.content
 
         self._patiently(prepare, creates=self._create and not is_only_asked)
 
@@ -142,11 +146,14 @@ class TableSink(StagedSink):
         assert shape is not None, "a sink is prepared before it publishes"
         writer = writer if self._replaces else self._identified()
 
-        def publish(transaction: Transaction) -> None:
+        def publish(transaction: Transaction) -> str:
             entry = transaction.entry()
             if is_published(entry, writer, epoch, place):
-                return
+                assert entry is not None, "checked"
+                return entry.content
             assert entry is not None, "checked"
+            if not self._replaces:
+                check_content(entry, self._content, epoch, place)
             content = content_after(entry.content, epoch, staged)
             if self._replaces:
                 transaction.clear()
@@ -155,9 +162,10 @@ class TableSink(StagedSink):
                 self._apply_and_save(transaction, entry, Mark(epoch, content), staged)
             transaction.put(published(entry, writer, epoch, content))
             reach("table-applied", epoch)
+            return content
 
         try:
-            self._patiently(publish)
+            self._content = self._patiently(publish)
         except RefusedError as error:  # from a constraint that is checked at the commit
             raise refused(error, epoch, self._database.place) from error
         reach("table-committed", epoch)
@@ -190,9 +198,9 @@ class TableSink(StagedSink):
         entry, wanted = self._entry(), manifest.output_contents.get(self._writer.output)
         if entry is None or wanted is None:
             return None
-        waits = any(file.sink == self._writer.output for file in manifest.outputs)
+        files = [file for file in manifest.outputs if file.sink == self._writer.output]
         mark = self._patiently(lambda transaction: mark_at(transaction, manifest.epoch))
-        return obstacle(entry, manifest.epoch, wanted, mark, waits=waits, place=self._database.place)
+        return obstacle(entry, manifest.epoch, wanted, mark, files=files, place=self._database.place)
 
     @override
     def roll_back(self, after: Epoch) -> int:
@@ -239,6 +247,7 @@ class TableSink(StagedSink):
             check_generation(entry, writer, self._database.place)
         rows, content = roll_back(transaction, entry, after, self._database.place)
         transaction.put(entry.forget(after, writer, content))
+        self._content = content
         return rows
 
     def _apply_and_save(self, transaction: Transaction, entry: Entry, mark: Mark, staged: Sequence[StagedFile]) -> None:
