@@ -51,7 +51,7 @@ def dimension_join(plan: _Java, dimensions: Mapping[str, str], above: Sequence[_
     if kind is None or name is None:
         return None
     conditions = list(conjuncts(plan.condition().get())) if plan.condition().isDefined() else []
-    conditions += above if kind == "Inner" else ()
+    conditions = [*above, *conditions] if kind == "Inner" else conditions  # in the order in which Spark checks them
     keys, of_table, rest = [], [], []
     of_left, of_right = left.outputSet(), right.outputSet()
     for condition in conditions:

@@ -48,6 +48,9 @@ _UNREACHABLE_FILE = re.compile(
     r"|FileNotFoundException|Permission denied|Too many open files|No space left|Input/output error"
     r"|Connection (?:reset|refused)|timed out|OutOfMemoryError"
 )
+_WRONG_FOLDER = re.compile(
+    r"\[(?:INVALID_PARTITION_VALUE|CONFLICTING_PARTITION_COLUMN_NAMES)\] ((?:(?!\n\tat ).)*?)\.? SQLSTATE", re.DOTALL
+)
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
 )
@@ -217,6 +220,12 @@ def _wrong_input(text: str) -> str | None:
         return (
             "a file of a source is not what its format and schema say, and nothing was committed. Correct or remove "
             f"the file, or correct `schema`. file={file}, cause={wrong_file[0].rstrip('.')}"
+        )
+    if _WRONG_FOLDER.search(text):
+        return (
+            "the name of a folder of partitions has no value of the column's type, or another column than the folders "
+            "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
+            f"`schema`, and cast it in a sql step. cause={_found(_WRONG_FOLDER, text)}"
         )
     is_damaged = _UNREADABLE_FILE.search(text) and not _UNREACHABLE_FILE.search(text) and not _DATA_ERROR.search(text)
     if is_damaged and "/_mixedmode" not in file:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from urllib.parse import quote, unquote
 
 import pytest
 from pyspark.errors import PySparkException
@@ -76,6 +77,37 @@ def test_a_file_beside_folders_of_partitions_is_refused(tmp_path: Path, is_prese
         assert refusal(folders(root), inside, beside) == f"{BESIDE}file={beside}, columns=day, zip"
     found = folders(root)
     found.check([inside, inside.replace("day=2", "day=3")], "t")
+
+
+@pytest.mark.parametrize("name", ["zip=%25C3%25A4", "zip=a%25e4", "z%25FCp=1"])
+def test_a_name_in_escaped_bytes_is_refused_and_others_are_read(tmp_path: Path, name: str) -> None:
+    """The URLs of Spark escape each name once more."""
+    message = (
+        "t: a folder of a partition has characters in its name that are not ASCII, each as bytes with %, and Spark "
+        "would read each byte as a character: %C3%A4 is not ä. Rename the folder with the characters themselves. "
+    )
+    url, folder = f"file://{tmp_path}", unquote(name)
+    assert refusal(folders(tmp_path), f"{url}/{name}/a.json") == (
+        f"{message}folder={folder}, new_name={unquote(folder)}"
+    )
+    folders(tmp_path).check([f"{url}/zip=%C3%A4%2525%252F%257F/a.json", f"{url}/zip=100%25/%25C3%25A4.json"], "t")
+    folders(tmp_path, options={"recursiveFileLookup": "true"}).check([f"{url}/{name}/a.json"], "t")
+
+
+@pytest.mark.spark
+def test_spark_misreads_only_names_in_escaped_bytes(spark: SparkSession, tmp_path: Path) -> None:
+    texts = ["ä", "a b", "a/b", "+", "100%", "a=b", "'", "\x7f", "😀", "a\nb"]
+    for escape in (False, True):
+        for number, text in enumerate(texts):
+            folder = tmp_path / f"{escape}-{number}"
+            name = quote(text, safe="") if escape else text.translate({ord(c): quote(c, safe="") for c in "/%=\x7f\n"})
+            write_text(folder / f"zip={name}", "a.json", '{"v": 1}\n')
+            source = FileSource(spark, Source.json(folder, schema="v int, zip string"), where="t")
+            if escape and not text.isascii():
+                with pytest.raises(InvalidJobError, match="in its name that are not ASCII"):
+                    source.batch()
+            else:
+                assert [row["zip"] for row in source.batch().collect()] == [text]
 
 
 def test_files_without_such_folders_and_sources_that_look_for_none_are_not_judged(tmp_path: Path) -> None:

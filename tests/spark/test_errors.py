@@ -112,6 +112,29 @@ def test_two_starts_at_once_are_told_as_such(cause: str, place: str) -> None:
     assert str(error).endswith(f"place={place}, log=/c/logs/spark.log")
 
 
+@pytest.mark.parametrize(
+    ("cause", "told_of"),
+    [
+        (
+            "[INVALID_PARTITION_VALUE] Failed to cast value 'abc' to \"INT\". SQLSTATE: 42846",
+            "Failed to cast value 'abc' to \"INT\"",
+        ),
+        (
+            "[CONFLICTING_PARTITION_COLUMN_NAMES] Found:\n\n\tlist #0: k\n\tlist #1: k, j\n\n SQLSTATE: KD009",
+            "Found: list #0: k list #1: k, j",
+        ),
+    ],
+)
+def test_a_folder_of_partitions_with_a_wrong_name_is_for_a_person_to_rename(cause: str, told_of: str) -> None:
+    error = told(cause)
+    assert isinstance(error, InvalidJobError)
+    assert str(error) == (
+        "the name of a folder of partitions has no value of the column's type, or another column than the folders "
+        "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
+        f"`schema`, and cast it in a sql step. cause={told_of}, log=/c/logs/spark.log"
+    )
+
+
 def test_what_a_task_says_of_a_full_disk_is_not_replaced_by_what_the_system_says() -> None:
     text = (
         "Traceback (most recent call last):\nOSError: [Errno 28] No space left on device\n\nTraceback ...\n"

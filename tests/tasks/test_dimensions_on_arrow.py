@@ -40,6 +40,8 @@ JOINS = {
     "two_tables": "SELECT t.n, d.label, p.weight FROM t JOIN items d ON t.k = d.id LEFT JOIN parts p ON p.of = d.label",
     "twice": "SELECT t.n, a.label, b.label AS other FROM t JOIN items a ON t.k = a.id JOIN items b ON a.id + 1 = b.id",
     "made": "SELECT n, l FROM t JOIN (SELECT id * 2 AS id, upper(label) AS l FROM items WHERE price < 6) d ON k = id",
+    "above": "SELECT t.n, d.label FROM t JOIN items d ON t.k = d.id AND 9 div (d.price - 2) > 0 "
+    "AND 9 div (t.n - 5) >= 0 AND 9 div (d.price - t.n) > -9 WHERE d.price <> 2 AND t.n <> 5 AND d.price <> t.n",
     "float": "SELECT t.n, p.of FROM t JOIN parts p ON p.weight = t.share",
     "union": "SELECT n, label FROM t JOIN items d USING (n) UNION ALL SELECT n, text FROM t WHERE k IS NULL",
 }

@@ -2,8 +2,10 @@
 
 Spark reads a name with a type of its own and converts it to that of the schema, for some types wrongly: `zip=300` as
 tinyint is 44, and `price=1` as decimal(10,2) may be 0.01. It passes over files beside such folders without a message.
+It reads `%C3%A4`, as pyarrow, pandas and DuckDB write `ä`, as two characters.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from mixedmode.errors import InvalidJobError
 __all__ = ["PartitionFolders"]
 
 _MISREAD = (ByteType, ShortType, DecimalType)
+_NOT_ASCII = re.compile("%[89A-Fa-f][0-9A-Fa-f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class PartitionFolders:
 
     def check(self, urls: Sequence[str], where: str) -> None:
         """Raise InvalidJobError, beginning with `where`, for a file whose folders Spark misreads, or passes over."""
-        found = {url: self._columns(url) for url in urls}
+        found = {url: self._columns(url, where) for url in urls}
         wanted = max((self.present, *found.values()), key=len)
         for url, names in found.items():
             self._check_types(names, where)
@@ -69,10 +72,13 @@ class PartitionFolders:
                 )
                 raise InvalidJobError(msg)
 
-    def _columns(self, url: str) -> tuple[str, ...]:
+    def _columns(self, url: str, where: str) -> tuple[str, ...]:
         if self.depth is None or ("=" not in url and "%3D" not in url):
             return ()
-        return tuple(_column(part) for part in _parts(url)[self.depth : -1] if "=" in part)
+        folders = [part for part in _parts(url)[self.depth : -1] if "=" in part]
+        for folder in folders:
+            _check_characters(folder, where)
+        return tuple(map(_column, folders))
 
     def _check_types(self, names: Iterable[str], where: str) -> None:
         for name in names:
@@ -83,6 +89,20 @@ class PartitionFolders:
                     f"sql step. column={name}, type={self.misread[name]}"
                 )
                 raise InvalidJobError(msg)
+
+
+def _check_characters(folder: str, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, if Spark reads a name as other text than its writer meant.
+
+    Spark and Hive write no such name: they write characters that are not ASCII as they are.
+    """
+    if _NOT_ASCII.search(folder) is not None:
+        msg = (
+            f"{where}: a folder of a partition has characters in its name that are not ASCII, each as bytes with %, "
+            "and Spark would read each byte as a character: %C3%A4 is not ä. Rename the folder with the characters "
+            f"themselves. folder={folder}, new_name={unquote(folder)}"
+        )
+        raise InvalidJobError(msg)
 
 
 def _names_below(path: str) -> Iterator[str]:
