@@ -4,13 +4,15 @@ JSON and CSV have few types, so values are converted to the described types; so 
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.errors import CorruptStateError
 from mixedmode.sinks.arrow_memory import reader_of
 from mixedmode.sinks.column_types import type_of
 from mixedmode.sinks.csv_lines import read_csv_rows
@@ -36,15 +38,31 @@ def read_rows(store: ObjectStore, path: str, description: OutputDescription) -> 
     """Return the rows of a published file, with the columns that only its folder name has, then `_op` (if any) and
     `_epoch`.
 
-    Raises FileGoneError if the file no longer exists.
+    Raises FileGoneError if the file no longer exists, and CorruptStateError if it is not whole.
     """
-    data = unpacked(store, path)
     fields = fields_of(description)
-    if description.format == "parquet":
-        rows = pq.read_table(reader_of(data))
-    else:
-        rows = read_lines(data, description.format, fields)
+    with whole_file(path):
+        data = unpacked(store, path)
+        if description.format == "parquet":
+            rows = pq.read_table(reader_of(data))
+        else:
+            rows = read_lines(data, description.format, fields)
     return with_folder_columns(rows, path, fields)
+
+
+@contextmanager
+def whole_file(path: str) -> Iterator[None]:
+    """Raise CorruptStateError if the code in the block finds that it reads a damaged file."""
+    try:
+        yield
+    except (pa.ArrowException, zlib.error, UnicodeDecodeError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk
+        msg = (
+            f"a file of this output is damaged: it was whole when it was published. Restore it from a copy. file={path}"
+            f", found={' '.join(str(error).split())}"
+        )
+        raise CorruptStateError(msg) from error
 
 
 def read_lines(data: bytes, file_format: str, fields: Sequence[pa.Field]) -> pa.Table:
@@ -64,11 +82,17 @@ def unpacked(store: ObjectStore, path: str) -> bytes:
 
 
 def gunzipped(data: bytes) -> bytes:
-    """Return the decompressed bytes of one gzip file or of several concatenated gzip files."""
+    """Return the decompressed bytes of one gzip file or of several concatenated gzip files.
+
+    Raises zlib.error if they are damaged, or cut short.
+    """
     pieces = []
     while data:
         unpacker = zlib.decompressobj(_GZIP_WBITS)
         pieces.append(unpacker.decompress(data) + unpacker.flush())
+        if not unpacker.eof:
+            msg = "the compressed data are cut short"
+            raise zlib.error(msg)
         data = unpacker.unused_data
     return b"".join(pieces)
 

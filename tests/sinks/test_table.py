@@ -1,5 +1,6 @@
 """The current table of an output: what all changes amount to, the same from every format."""
 
+import gzip
 import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.sink import FileSink
+from mixedmode.errors import CorruptStateError
 from mixedmode.sinks import SinkTask
 from mixedmode.sinks.files import FileFormat
 from mixedmode.sinks.publish import OutputColumn
@@ -153,6 +155,36 @@ def test_an_output_without_rows_is_an_empty_table_of_its_columns(tmp_path: Path,
     assert found is not None
     assert (found.rows.num_rows, found.rows.schema) == (0, pa.schema(FIELDS))
     assert found.description.columns[1] == OutputColumn("n", "int16")
+
+
+@pytest.mark.parametrize("file_format", FORMATS)
+def test_a_damaged_file_is_named(tmp_path: Path, file_format: FileFormat) -> None:
+    """Text that is not compressed has no mark of its end, so only bytes that are no text are found there."""
+    url = write_output(tmp_path, file_format, FIELDS, ["k", "n"], [changes_of({("a", 0): 1.0, ("b", 1): 2.0})])
+    (file,) = Path(url).glob(f"part-*.{file_format}")
+    whole = file.read_bytes()
+    damaged = [whole[:end] for end in range(len(whole))] if file_format == "parquet" else [whole[:-3] + b"\xff\xfe"]
+    for data in damaged:
+        file.write_bytes(data)
+        with pytest.raises(CorruptStateError, match=f"a file of this output is damaged.* file={file.name}, found="):
+            current_table(url)
+
+
+@pytest.mark.parametrize("file_format", ["json", "csv"])
+def test_a_compressed_file_that_is_cut_short_is_no_shorter_one(tmp_path: Path, file_format: FileFormat) -> None:
+    """Rows were lost silently."""
+    url = write_output(tmp_path, file_format, FIELDS, ["k", "n"], [changes_of({("a", 0): 1.0, ("b", 1): 2.0})])
+    (file,) = Path(url).glob(f"part-*.{file_format}")
+    whole = gzip.compress(file.read_bytes())
+    packed = file.rename(file.with_name(f"{file.name}.gz"))
+    packed.write_bytes(whole)
+    found = current_table(url)
+    assert found is not None
+    assert found.rows.num_rows == 2
+    for end in range(1, len(whole)):
+        packed.write_bytes(whole[:end])
+        with pytest.raises(CorruptStateError, match=f"damaged.* file={packed.name}, found="):
+            current_table(url)
 
 
 def test_a_folder_that_is_no_output_is_no_table(tmp_path: Path) -> None:

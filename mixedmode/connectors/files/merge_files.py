@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from mixedmode.sinks.files import SinkTask
 from mixedmode.sinks.publish import OutputDescription
-from mixedmode.sinks.read_files import fields_of, gunzipped, read_lines
+from mixedmode.sinks.read_files import fields_of, gunzipped, read_lines, whole_file
 from mixedmode.sinks.row_files import Compression, LineFile, RowFile, open_row_file
 
 _BATCH_ROWS = 250_000
@@ -46,8 +46,12 @@ class FileMerger:
     def add(self, fetched: Path, path: str, mask: npt.NDArray[np.bool_] | None) -> None:
         """Append the rows of a file: `fetched` is a local copy of the published `path`. mask: the rows to keep.
 
-        Raises ChangedMeanwhileError if the mask does not belong to this file.
+        Raises ChangedMeanwhileError if the mask does not belong to this file, and CorruptStateError if it is not whole.
         """
+        with whole_file(path):
+            self._add(fetched, path, mask)
+
+    def _add(self, fetched: Path, path: str, mask: npt.NDArray[np.bool_] | None) -> None:
         if self._lines is not None:
             self._lines.write(_some_lines(_unpacked(fetched, path), mask))
             return
