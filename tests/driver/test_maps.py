@@ -164,7 +164,9 @@ def test_what_cannot_work_is_refused(spark: SparkSession, folder: JobFolder) -> 
         "steps[0].map: the map function has a method snapshot and no method restore, so what one subtask keeps would "
         f"never come back. Write both, or neither. map={HERE}:Lonely"
     )
-    assert refused(job.map(f"{HERE}:Missing", output=out)).startswith("steps[0].map: this is no map function. ")
+    assert refused(job.map(f"{HERE}:Missing", output=out)).startswith(
+        "steps[0].map: the module has no map function of this name. "
+    )
     assert refused(folder.job(backlog_parallelism=4).map(f"{HERE}:Fixed", output=out)) == (
         "steps[0].map: the function keeps a list per subtask, and does not say what becomes of the lists when their "
         "number changes, which it does in this job. Declare `redistribution` in the class as 'split' or 'union', or "

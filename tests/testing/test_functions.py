@@ -99,7 +99,7 @@ def test_the_vectorised_twin_gets_all_rows_of_a_key_in_an_epoch() -> None:
         (Totals, {"args": {"stp": 1}}, "the arguments do not fit the process function:"),
         (Totals(), {"args": {"step": 1}}, "FunctionHarness: an object has its arguments already."),
         ("Totals", {}, "this names no process function. Write `package.module:Class`."),
-        ("tests.testing.functions:Total", {}, "this is no process function."),
+        ("tests.testing.functions:Total", {}, "the module has no process function of this name."),
         (dict, {}, "this is no process function."),
     ],
 )
