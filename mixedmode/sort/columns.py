@@ -30,7 +30,7 @@ TIME = "_time"
 #: Row numbers (m,) int64, or a slice of m > 0 neighbours with both of its ends.
 Rows = I64 | slice
 
-#: rows -> (m,) uint64: a new array, which the caller may change. Only words of the same call are comparable.
+#: rows -> (m,) uint64: a new array, which the caller may change. Comparable are words of the same call, and of slices.
 Word = Callable[[Rows], U64]
 
 _BLOCK_ROWS = 2**16  # working arrays of a block stay in the cache, and hardly add to the peak memory
@@ -71,7 +71,7 @@ class SortColumns:
         words: list[Word] = [self._group_word]
         words += [self._key_word(word) for word in range(min(count, _WORDS_MAX))]
         if count > _WORDS_MAX:
-            words.append(self._key_rank)
+            words.append(self._rank_word())
         elif len(lengths) and int(lengths.min()) < longest:
             words.append(lambda rows: lengths[rows].astype(np.uint64))  # b"a" and b"a\0" have equal padded words
         if self.times is not None:
@@ -116,10 +116,22 @@ class SortColumns:
         words <<= np.uint64(8 * lacking)
         return words
 
-    def _key_rank(self, rows: Rows) -> U64:
-        """Return the rank of each row's key among the keys of `rows`, for keys too long to compare by words."""
-        numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-        encoded = pc.dictionary_encode(pc.take(self.keys, pa.array(numbers)))
+    def _rank_word(self) -> Word:
+        """Return the word of keys too long to compare by words: their rank among all keys, or among those of rows."""
+        ranks: list[U64] = []
+
+        def read(rows: Rows) -> U64:
+            if not isinstance(rows, slice):
+                return self._ranks(rows)
+            if not ranks:
+                ranks.append(self._ranks(np.arange(len(self))))
+            return ranks[0][rows].copy()
+
+        return read
+
+    def _ranks(self, rows: I64) -> U64:
+        """Return the rank of each row's key among the keys of `rows`."""
+        encoded = pc.dictionary_encode(pc.take(self.keys, pa.array(rows)))
         order = pc.sort_indices(encoded.dictionary.cast(pa.large_binary())).to_numpy()
         rank = np.empty(len(order), dtype=np.uint64)
         rank[order] = np.arange(len(order), dtype=np.uint64)

@@ -13,6 +13,7 @@ Invariants (tests/sort/test_order.py):
   I2  check_sorted(t) does not raise  exactly when  sort_table(t) returns t as it is
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -122,17 +123,65 @@ def _sort_once(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> tu
 
     Return the row at each place, the places that are still tied, and the start of each run among the tied places.
     """
-    packed = _pack(rows, count, starts, remaining)
     index_bits = (count - 1).bit_length()
-    packed <<= np.uint64(index_bits)
-    packed |= np.arange(count, dtype=np.uint64)
+    if isinstance(rows, slice):
+        packed = _pack_all(count, index_bits, remaining)
+    else:
+        packed = _pack(rows, count, starts, remaining)
+        packed <<= np.uint64(index_bits)
+        packed |= np.arange(count, dtype=np.uint64)
     packed.sort()
     index = packed & np.uint64((1 << index_bits) - 1)
     packed >>= np.uint64(index_bits)
     return index.view(np.int64), *_still_tied(packed)
 
 
-def _pack(rows: Rows, count: int, starts: I64, remaining: list[Word]) -> U64:
+def _pack_all(count: int, index_bits: int, remaining: list[Word]) -> U64:
+    """Return leading bits of the words of all rows, which are one run, each followed by its row number.
+
+    As _pack does, but block by block: the words of a block are read twice, and stay in the cache.
+    """
+    blocks = [slice(lo, min(lo + _BLOCK_ROWS, count)) for lo in range(0, count, _BLOCK_ROWS)]
+    parts, used, room = list[tuple[Word, np.uint64, int, int]](), 0, 64 - index_bits
+    while remaining and used < room:
+        lowest, bits, unused = _bits_in_use(remaining[0], blocks)
+        taken = min(bits, room - used)
+        if taken:
+            parts.append((remaining[0], lowest, unused + bits - taken, taken))
+        used += taken
+        if taken < bits:
+            break
+        del remaining[0]
+    packed = np.empty(count, np.uint64)
+    for block in blocks:
+        out = packed[block]
+        out.fill(0)
+        for read, lowest, shift, taken in parts:
+            word = read(block)
+            word -= lowest
+            word >>= np.uint64(shift)
+            out <<= np.uint64(taken)
+            out |= word
+        out <<= np.uint64(index_bits)
+        out |= np.arange(block.start, block.stop, dtype=np.uint64)
+    return packed
+
+
+def _bits_in_use(read: Word, blocks: Sequence[slice]) -> tuple[np.uint64, int, int]:
+    """Return the least value of a word, and how many bits its differences from it have, without and of low zeros."""
+    first = read(slice(0, 1))[0]
+    lowest = highest = first
+    differs = np.uint64(0)
+    for block in blocks:
+        word = read(block)
+        lowest, highest = min(lowest, word.min()), max(highest, word.max())
+        word ^= first  # has the low zeros of the difference
+        differs |= np.bitwise_or.reduce(word)
+    unused = (int(differs) & -int(differs)).bit_length() - 1 if differs else 0
+    return lowest, int(highest - lowest).bit_length() - unused, unused
+
+
+def _pack(rows: I64, count: int, starts: I64, remaining: list[Word]) -> U64:
     """Return the run of each row, followed by leading bits of its remaining words, with room for a row number.
 
     Words that are packed completely are removed from `remaining`. A partly packed word stays: rows that remain tied
