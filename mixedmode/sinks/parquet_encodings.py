@@ -1,4 +1,4 @@
-"""How the columns of a Parquet file are encoded, judged by its first rows. Pure.
+"""The encoding of each column of a Parquet file, chosen from its first rows. Pure.
 
     values that repeat                                    a dictionary
     whole numbers and times near the one before           the difference from it (DELTA_BINARY_PACKED)

@@ -1,4 +1,4 @@
-"""What `mixedmode --help` lists."""
+"""The list of commands of `mixedmode --help`."""
 
 import pytest
 

@@ -82,11 +82,17 @@ def test_a_quiet_change_has_a_line_only_once_it_takes_long() -> None:
     assert clock.said == ["2026-01-01 00:01:49 UTC  epoch 99, for 10 s"]
 
 
-def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_epochs_are_not() -> None:
+def starting() -> tuple[HandClock, Console, Display]:
+    """Return the display of a run without a terminal that starts Spark."""
     clock = HandClock()
     console = Console(width=200, file=io.StringIO())
     display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
     display(PhaseBegan("starting"))
+    return clock, console, display
+
+
+def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_epochs_are_not() -> None:
+    clock, console, display = starting()
     clock.at = 12.34
     display(PhaseBegan("catching up"))
     display(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
@@ -108,10 +114,7 @@ def test_phases_of_a_run_without_a_terminal_are_lines_with_their_time_and_live_e
 
 
 def test_a_batch_run_tells_of_the_start_before_its_epoch_and_of_no_checkpoint() -> None:
-    clock = HandClock()
-    console = Console(width=200, file=io.StringIO())
-    display = Display(console, Progress(console=console, disable=True), clock.lines(), clock)
-    display(PhaseBegan("starting"))
+    clock, console, display = starting()
     clock.at = 3
     display(EpochStarted(Epoch(0), is_backlog=True, strategy="sorted"))
     display(committed(0, is_backlog=True))

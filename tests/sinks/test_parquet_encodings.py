@@ -1,4 +1,4 @@
-"""How columns of a Parquet file are encoded, and that Spark and DuckDB read all of it."""
+"""Each column of a Parquet file gets the encoding that suits it, and Arrow, DuckDB and Spark read all of them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
