@@ -90,6 +90,18 @@ class Kafka:
         admin = self._admin()
         _all_done(admin.create_topics([wanted]))
 
+    def configure_topic(self, topic: str, config: Mapping[str, str]) -> None:
+        """Set these options of a topic that exists."""
+        from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
+        from confluent_kafka.admin._resource import ResourceType
+
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()
+        ]
+        admin = self._admin()
+        wanted = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        _all_done(admin.incremental_alter_configs([wanted]))
+
     def add_partitions(self, topic: str, total: int) -> None:
         """So many partitions as of now."""
         from confluent_kafka.cimpl import NewPartitions
