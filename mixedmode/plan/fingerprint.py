@@ -6,11 +6,13 @@ so a new setting that is not used changes no stored fingerprint. The order of a 
 or Spark's numbering of sources, follows that order.
 
     {"version": 1, "step": "aggregate", "keys": [{"name": "origin", "type": "string"}],
-     "window": {"kind": "tumbling", "size-ms": 3600000}, "registers": [{"register": "count"}]}
+     "calls": {"flights": "count(*)"}, "window": {"kind": "tumbling", "size-ms": 3600000},
+     "registers": [{"register": "count"}]}
 
 Invariants (tests/plan/test_fingerprint.py, with tests/golden/fingerprints.json):
   I1  the fingerprints of the golden steps do not change, or VERSION does
-  I2  steps whose stored state has another layout or meaning have different fingerprints
+  I2  steps whose stored state has another layout or meaning have different fingerprints, and so have steps that would
+      retract other rows than they have inserted
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,8 +85,13 @@ def step_fingerprint(step: str, keys: Sequence[pa.Field] = ()) -> Fingerprint:
 def aggregate_fingerprint(
     step: KeyedAggregateStep, keys: Sequence[pa.Field], arguments: Mapping[str, pa.DataType], operator: KeyedOperator
 ) -> Fingerprint:
-    """Return the fingerprint of an aggregate step.  arguments: {expression: type} of its calls, in order."""
-    head = step_fingerprint("aggregate", keys)
+    """Return the fingerprint of an aggregate step.  arguments: {expression: type} of its calls, in order.
+
+    It has the calls, too, although several may read the same state: a retraction is computed again from stored state,
+    so a step downstream would get a row that was never inserted.
+    """
+    calls = {name: str(call) for name, call in step.aggregate.items()}
+    head = {**step_fingerprint("aggregate", keys), "calls": calls}
     if isinstance(operator, MultisetAggregateOperator):
         return {**head, **_rows(arguments)}
     inner = operator.operator if isinstance(operator, FinalOperator) else operator
