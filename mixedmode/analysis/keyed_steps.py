@@ -25,6 +25,7 @@ from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
     aggregate_keys,
+    arguments_of,
     expressions_of,
     no_event_time,
     operator_of,
@@ -117,12 +118,12 @@ class AggregateStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = aggregate_keys(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
-        arguments = self._argument_types(list(expressions_of(step)), found)
+        types = self._argument_types(list(expressions_of(step)), found)
         by_clock = step.window is not None and step.window.is_by_clock
         has_time = given.upstream.event_time is not None and not by_clock
         columns = StepColumns(
             keys,
-            arguments,
+            arguments_of(step, types),
             has_event_time=has_time,
             is_changelog=given.upstream.is_changelog,
             window_bounds=given.upstream.window_bounds,
@@ -140,7 +141,7 @@ class AggregateStage:
             columns = replace(columns, has_event_time=True)
         functions = {}
         for name, call in step.aggregate.items():
-            if arguments.keys() >= set(call.expressions):
+            if types.keys() >= set(call.expressions):
                 with collecting(found):
                     functions[name] = output_function(name, step, columns, self._where)
         raise_all(found)
