@@ -13,7 +13,7 @@ from mixedmode.analysis.join_conditions import read_condition
 from mixedmode.analysis.keyed_steps import checked_key, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
-from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
+from mixedmode.analysis.sql_checks import check_literals, check_query, check_repeatable, check_stateless
 from mixedmode.config import JoinStep
 from mixedmode.config.calls import named, quoted
 from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
@@ -78,6 +78,8 @@ def _check_expressions(
     texts = [named("CAST(NULL AS timestamp)", name) for name in added]
     texts += [named(f"{quoted(inputs[side].alias)}.{quoted(field.name)}", name) for name, side, field in own]
     texts += [named(item.expression, str(item.name)) for item in step.join.selected if item.expression is not None]
+    for text in texts:
+        check_literals(text, where=where)
     try:
         left.crossJoin(right).selectExpr(*texts)
     except PySparkException as error:

@@ -12,7 +12,7 @@ from mixedmode.analysis.catalyst import read_expression, read_frame
 from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.declared import check_declared, declared_fields, declared_outputs
 from mixedmode.analysis.problems import collecting, raise_all
-from mixedmode.analysis.sql_checks import check_argument
+from mixedmode.analysis.sql_checks import check_argument, check_literals
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.config.calls import column_in, named, quoted
 from mixedmode.config.spelling import did_you_mean
@@ -170,6 +170,8 @@ class AggregateStage:
         """Return the types of arguments. Raise an error of Spark, or InvalidJobError, for a mistake in any."""
         frame, given = self._given.frame, self._given.upstream
         projected = frame.selectExpr(*(named(text, f"_argument {number}") for number, text in enumerate(texts)))
+        for text in texts:
+            check_literals(text, where=where)
         check_argument(read_frame(projected, until=frame), where=where, is_keyed=given.is_changelog)
         fields = projected.schema.fields if len(texts) > 1 else [projected.schema[0]]
         return [input_type(one.dataType, f"{where}: {text}") for one, text in zip(fields, texts, strict=True)]
