@@ -90,6 +90,9 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
         for field in inputs[side].fields
         if any(_names(item, field.name, place) for item in computed)
     ]
+    if not (found or hidden):  # a row needs a column
+        key = inputs[LEFT].field(step.join.equal_columns[0][0], place)
+        hidden = [(f"_left_{key.name}", LEFT, key)]
     bare = _bare(found, hidden, inputs, [item.text.replace("`", "") for item in computed])
     texts = list[str]()
     for item in items:
@@ -100,7 +103,9 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
     texts += [_own(name, bare, is_result=True) for name in added]
     given = [_own(name, bare) for name in (*(name for name, _, _ in found), *added)]
     given += [named(quoted(column), name) for name, column in bare.items()]
-    given += [_struct(inputs[side].alias, side, hidden) for side in (LEFT, RIGHT)]
+    given += [
+        _struct(inputs[side].alias, side, hidden) for side in (LEFT, RIGHT) if any(s == side for _, s, _ in hidden)
+    ]
     rows = f"SELECT {', '.join(given)} FROM {JOINED}"  # noqa: S608 - the job's own SQL
     sql = f"SELECT {', '.join(texts)} FROM ({rows})"  # noqa: S608 - the job's own SQL
     return Selection((*found, *hidden), sql)

@@ -35,6 +35,8 @@ SELECTS = (
     ["o.k", "to_json(struct(q.*)) AS j", "to_json(struct(o.v, o.name)) AS i"],
     ["q.w AS name", "concat(name, '(*, *) left.v', w) AS text"],
     ["o.at AS z", "year(o.at) + z AS y", "q.at AS at"],
+    ["o.k", "true AS flag", "1 AS one", "NULL AS none"],
+    ["true AS flag"],  # the rows of the join have a column nevertheless
     ["o.k AS w", "`w` + q.`w` AS sum", "o.k * 2 AS k2"],
 )
 
@@ -44,6 +46,7 @@ def test_expressions_read_the_columns_that_sql_reads(spark: SparkSession, select
     inputs = input_of(spark, "o", LEFT_SCHEMA), input_of(spark, "q", RIGHT_SCHEMA)
     step = JoinStep.model_validate({"join": {"left": "l AS o", "right": "r AS q", "on": "k", "select": select}})
     found = selection(step, inputs, lambda *_: "select")
+    assert found.columns
     left = spark.sql("SELECT 1 AS k, 20 AS v, 'n' AS name, TIMESTAMP '2001-01-01' AS at").alias("o")
     right = spark.sql("SELECT 1 AS k, 300 AS w, 4000 AS z, 50000 AS q, TIMESTAMP '2002-01-01' AS at").alias("q")
     pairs = left.crossJoin(right)
