@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from typing import Any
 
 from py4j.java_gateway import JavaClass, is_instance_of
@@ -16,7 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from mixedmode.analysis.plan import DIMENSION, INPUT, Expression, Node
+from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
+from mixedmode.analysis.sql_checks import check_literals
 from mixedmode.spark.errors import refused
 
 _Java = Any  # an object of the JVM
@@ -28,6 +30,8 @@ _SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
 #: the text of a column: its name and id, and what Spark adds for some types and for a watermark
 _COLUMN = re.compile(r"(.*)#([0-9]+)(?:L|-T[0-9]+ms)*", re.DOTALL)
+#: words that Spark reads as times of the clock, where a constant text is cast to a date or a timestamp
+_CLOCK_WORD = re.compile(r"\b(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _BETWEEN = "\x1f,\x1f"  # joins the texts of columns; no name has it
 
 
@@ -85,6 +89,7 @@ def read_expression(frame: DataFrame, text: str, where: str) -> tuple[DataFrame,
     """
     try:
         projected = frame.selectExpr(text)
+        check_literals(text, where=where)
         return projected, read_frame(projected, until=frame)
     except PySparkException as error:
         raise refused(where, error) from error
@@ -147,10 +152,18 @@ class _Reader:
         self._views = {name.lower(): INPUT for name in inputs} | {name.lower(): DIMENSION for name in dimensions}
         self._until = until
         self._marks = tree_patterns(session, _MARKS)
+        self._clock_rules = _clock_rules(session)
         self._families: dict[tuple[str, str], bool] = {}  # {(kind, class): whether the kind extends the class}
 
     def node(self, plan: _Java) -> Node:
         """Read a plan and all plans below it."""
+        replace, read_texts = self._clock_rules
+        before = replace.apply(plan)  # to_date('today') is a cast
+        after = read_texts.apply(before)
+        return self._node(plan, None if after.fastEquals(before) else (before, after))
+
+    def _node(self, plan: _Java, with_times: tuple[_Java, _Java] | None) -> Node:
+        """Read a plan.  with_times: the plan before and after texts such as 'today' became times, if any do."""
         kind = kind_of(plan)
         name = str(_NAMES[kind](plan)) if kind in _NAMES else ""
         view = self._views.get(name.lower()) if kind == "View" and plan.isTempView() else None
@@ -160,8 +173,8 @@ class _Reader:
             kind,
             name=name,
             is_streaming=plan.isStreaming(),
-            expressions=tuple(map(self._expression, self._read_of(kind, plan))),
-            children=tuple(map(self.node, items_of(plan.children()))),
+            expressions=(*map(self._expression, self._read_of(kind, plan)), *_clock_texts(with_times)),
+            children=tuple(map(self._node, items_of(plan.children()), _below(with_times))),
         )
 
     def is_a(self, found: _Java, name: str) -> bool:
@@ -205,6 +218,30 @@ def tree_patterns(session: SparkSession, names: tuple[str, ...]) -> _Java:
     jvm: _Java = session.sparkContext._jvm
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     return jvm.PythonUtils.toSeq([getattr(patterns, name)() for name in names])
+
+
+@lru_cache(maxsize=4)
+def _clock_rules(session: SparkSession) -> tuple[_Java, _Java]:
+    """Return two rules of Spark's optimiser: what functions stand for, and constant texts as times of the clock."""
+    jvm: _Java = session.sparkContext._jvm
+    rules = jvm.org.apache.spark.sql.catalyst.optimizer
+    return tuple(
+        getattr(getattr(rules, f"{name}$"), "MODULE$") for name in ("ReplaceExpressions", "SpecialDatetimeValues")
+    )
+
+
+def _below(with_times: tuple[_Java, _Java] | None) -> Iterator[tuple[_Java, _Java] | None]:
+    return repeat(None) if with_times is None else zip(*(items_of(one.children()) for one in with_times), strict=True)
+
+
+def _clock_texts(with_times: tuple[_Java, _Java] | None) -> Iterator[Expression]:
+    """Yield an expression for a text in a node that is a time of the clock; 'epoch' is none."""
+    if with_times is None:
+        return
+    before, after = (str(one.expressions().mkString(_BETWEEN)) for one in with_times)
+    word = _CLOCK_WORD.search(before)
+    if before != after and (word is not None or "epoch" not in before.lower()):
+        yield Expression(CLOCK_TEXT, "a text that is now or a day" if word is None else f"'{word[1]}'")
 
 
 def kind_of(found: _Java) -> str:

@@ -13,9 +13,9 @@ from mixedmode.analysis.join_conditions import read_condition
 from mixedmode.analysis.keyed_steps import checked_key, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
-from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
+from mixedmode.analysis.sql_checks import check_literals, check_query, check_repeatable, check_stateless
 from mixedmode.config import JoinStep
-from mixedmode.config.calls import quoted
+from mixedmode.config.calls import named, quoted
 from mixedmode.config.two_inputs import TwoInputs, TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.join_operators import JoinedInput, JoinKey, Selection, join_problems
@@ -25,7 +25,7 @@ from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.errors import refused
-from mixedmode.spark.frames import spark_schema, views
+from mixedmode.spark.frames import spark_schema, stand_in, views
 
 __all__ = ["analysed_join", "inputs_of", "pair_keys", "selected_rows"]
 
@@ -55,11 +55,35 @@ def analysed_join(
             condition = read_condition(session, step.join.condition, (left, right), where)
     with collecting(found):
         selected = selection(step, (left, right), where)
+        _check_expressions(session, step, selected, (left, right), where("join", "select"))
         selected = replace(selected, condition=condition)
         found += join_problems(step, (left, right), selected, where)
     raise_all(found)
     assert selected is not None, step
     return join_stage(step, upstream, (left, right), keys, selected, where), selected
+
+
+def _check_expressions(
+    session: SparkSession, step: JoinStep, selected: Selection, inputs: tuple[JoinedInput, JoinedInput], where: str
+) -> None:
+    """Raise InvalidJobError unless Spark can resolve the expressions of a `select` over the columns of both inputs.
+
+    In the rows that they are computed of, an input is a column with those of its columns that are read.
+    """
+    if selected.sql is None:
+        return
+    left, right = (stand_in(session, one.fields).alias(one.alias) for one in inputs)
+    own = [(name, side, field) for name, side, field in selected.columns if not name.startswith("_")]
+    added = [] if step.join.event_time is None else [step.join.event_time]
+    texts = [named("CAST(NULL AS timestamp)", name) for name in added]
+    texts += [named(f"{quoted(inputs[side].alias)}.{quoted(field.name)}", name) for name, side, field in own]
+    texts += [named(item.expression, str(item.name)) for item in step.join.selected if item.expression is not None]
+    for text in texts:
+        check_literals(text, where=where)
+    try:
+        left.crossJoin(right).selectExpr(*texts)
+    except PySparkException as error:
+        raise refused(where, error) from error
 
 
 def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -> Relation:

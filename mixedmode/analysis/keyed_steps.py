@@ -12,7 +12,7 @@ from mixedmode.analysis.catalyst import read_expression, read_frame
 from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.declared import check_declared, declared_fields, declared_outputs
 from mixedmode.analysis.problems import collecting, raise_all
-from mixedmode.analysis.sql_checks import check_argument
+from mixedmode.analysis.sql_checks import check_argument, check_literals
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.config.calls import column_in, named, quoted
 from mixedmode.config.spelling import did_you_mean
@@ -25,6 +25,7 @@ from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
     aggregate_keys,
+    arguments_of,
     expressions_of,
     no_event_time,
     operator_of,
@@ -117,12 +118,12 @@ class AggregateStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = aggregate_keys(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
-        arguments = self._argument_types(list(expressions_of(step)), found)
+        types = self._argument_types(list(expressions_of(step)), found)
         by_clock = step.window is not None and step.window.is_by_clock
         has_time = given.upstream.event_time is not None and not by_clock
         columns = StepColumns(
             keys,
-            arguments,
+            arguments_of(step, types),
             has_event_time=has_time,
             is_changelog=given.upstream.is_changelog,
             window_bounds=given.upstream.window_bounds,
@@ -140,7 +141,7 @@ class AggregateStage:
             columns = replace(columns, has_event_time=True)
         functions = {}
         for name, call in step.aggregate.items():
-            if arguments.keys() >= set(call.expressions):
+            if types.keys() >= set(call.expressions):
                 with collecting(found):
                     functions[name] = output_function(name, step, columns, self._where)
         raise_all(found)
@@ -169,6 +170,8 @@ class AggregateStage:
         """Return the types of arguments. Raise an error of Spark, or InvalidJobError, for a mistake in any."""
         frame, given = self._given.frame, self._given.upstream
         projected = frame.selectExpr(*(named(text, f"_argument {number}") for number, text in enumerate(texts)))
+        for text in texts:
+            check_literals(text, where=where)
         check_argument(read_frame(projected, until=frame), where=where, is_keyed=given.is_changelog)
         fields = projected.schema.fields if len(texts) > 1 else [projected.schema[0]]
         return [input_type(one.dataType, f"{where}: {text}") for one, text in zip(fields, texts, strict=True)]

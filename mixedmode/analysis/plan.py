@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 INPUT = "Input"  # the kind of a step's input: a source, or the previous step
+CLOCK_TEXT = "ClockText"  # the kind of a constant text that is a time of the clock, such as 'today'
 DIMENSION = "Dimension"  # the kind of a table that sql joins by name; like INPUT, it has no children
 
 

@@ -4,9 +4,11 @@ A record must have the same result rows in every mode, every run and every epoch
 to work on one record at a time are allowed; unknown kinds are refused.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 
 from mixedmode.analysis.plan import (
+    CLOCK_TEXT,
     DIMENSION,
     INPUT,
     Expression,
@@ -60,7 +62,11 @@ _WRITTEN_OUT = "This one is over constants: write out the rows that it returns a
 _OF_DIMENSION = "This one is over a dimension: store the rows that it returns as a table, and make that the dimension."
 _INSTEAD = "Use key-by and aggregate, or a process step, for what goes over many records."
 _GENERATORS = frozenset({"Explode", "GeneratorOuter", "Inline", "JsonTuple", "PosExplode", "Stack", "VariantExplode"})
-_CLOCKS = frozenset({"CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
+_CLOCKS = frozenset({CLOCK_TEXT, "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
+#: a time of the clock as a literal, such as DATE 'today'
+_CLOCK_LITERAL = re.compile(
+    r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b[^'\"]*\1", re.IGNORECASE
+)
 _OUTWARD = frozenset({"OuterReference", "OuterScopeReference"})
 _BOTH_INPUTS = "Bring both together with UNION ALL, and use key-by with aggregate or a process step."
 _NUMBERS = "Number the records in a map step, whose list goes on from epoch to epoch."
@@ -110,6 +116,18 @@ def check_tables(plan: Node, *, where: str) -> None:
                 f"table={node.name or node.kind}"
             )
             raise InvalidJobError(msg)
+
+
+def check_literals(text: str, *, where: str) -> None:
+    """Raise InvalidJobError if SQL has a literal that Spark computes from the clock, once, when it analyses the SQL."""
+    found = _CLOCK_LITERAL.search(text)
+    if found is not None:
+        msg = (
+            f"{where}: this is the time at which the job starts, and another one after the next start. Use a time that "
+            "is in the record; or current_date() or current_timestamp() in a sql step with `clock: allowed`, if the "
+            f"time at which the record is processed is meant. found={found[0]}"
+        )
+        raise InvalidJobError(msg)
 
 
 def inputs_of(plan: Node) -> frozenset[str]:

@@ -11,6 +11,7 @@ from mixedmode.analysis.problems import collecting
 from mixedmode.analysis.relations import Relation, Roots
 from mixedmode.analysis.sql_checks import (
     check_joins_added_rows,
+    check_literals,
     check_query,
     check_repeatable,
     check_stateless,
@@ -61,6 +62,7 @@ def analysed_sql(
     tables = tuple(name for name in readable.tables if name.lower() in joined)
     read = roots.reads(list({relation.name: relation for relation in used.values()}.values()))
     with collecting(found):
+        check_literals(step.sql, where=where)
         check_stateless(plan, where=where)
         check_repeatable(plan, where=where, is_keyed=bool(read.changelogs), allows_clock=step.clock == "allowed")
         check_joins_added_rows(tables, read.changelogs, where=where)

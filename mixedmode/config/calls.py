@@ -187,6 +187,15 @@ class AggregateCall:
         """The SQL texts that Spark computes before the step: argument, `by` and condition, as far as they are set."""
         return tuple(text for text in (self.argument, self.by, self.condition) if text is not None)
 
+    def sql_of(self, text: str) -> str:
+        """Return the SQL that computes one of `expressions`: with a filter, an argument only for rows that pass it.
+
+        So `sum(a / b) filter (where b <> 0)` does not divide by zero.
+        """
+        if self.condition in (None, text) or column_in(text) is not None:
+            return text
+        return f"if({self.condition}\n, {text}\n, NULL)"  # a line break ends a comment
+
     @classmethod
     def parse(cls, text: str) -> Self:
         """Return the call written as `text`. Raises InvalidJobError unless it is exactly one call of a known function.

@@ -26,8 +26,9 @@ from mixedmode.errors import InvalidJobError
 
 __all__ = ["AsOfSpec", "JoinSpec", "Selected"]
 
-_SELECTED = re.compile(
-    rf"(?:(?P<input>{NAME})\s*\.\s*)?(?P<column>{NAME}|\*)(?:\s+as\s+(?P<name>{NAME}))?", re.IGNORECASE
+_SELECTED = re.compile(  # a number, a truth or NULL is an expression
+    rf"(?!(?:\d+|true|false|null)\b)(?:(?P<input>{NAME})\s*\.\s*)?(?P<column>{NAME}|\*)(?:\s+as\s+(?P<name>{NAME}))?",
+    re.IGNORECASE,
 )
 _COMPUTED = re.compile(rf"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>{NAME})", re.IGNORECASE)
 

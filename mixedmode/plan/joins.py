@@ -1,7 +1,7 @@
 """Makes the stage of a join from its spec and the columns of its two inputs. Pure: no Spark."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -19,6 +19,10 @@ from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage, Side
 
 __all__ = ["JOINED", "equal_fields", "join_stage", "selection", "sides_of"]
+
+_Column = tuple[str, int, pa.Field]  # name, side, column of the side
+_QUOTED = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`[^`]*`", re.DOTALL)
+_STAR = re.compile(r"[(,]\s*\*")  # an argument; else it multiplies, or follows the name of an input
 
 JOINED = "_joined"  # not the id of the step: `join-1` is no name of a view in Spark
 
@@ -75,32 +79,65 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
         columns += [(field.name, RIGHT, field) for field in inputs[RIGHT].fields if field.name.lower() not in keys]
         _check_names([name for name, _, _ in columns], inputs, place, added)
         return Selection(tuple(columns))
-    found, texts = list[tuple[str, int, pa.Field]](), list[str]()
-    for item in items:
-        if item.expression is not None:
-            texts.append(named(item.expression, str(item.name)))
-            continue
-        own = list(_columns(item, inputs, place))
-        found += own
-        texts += [quoted(name) for name, _, _ in own]
-    names = [name for name, _, _ in found]
+    found = [column for item in items if item.expression is None for column in _columns(item, inputs, place)]
     computed = [item for item in items if item.expression is not None]
-    _check_names([*names, *(str(item.name) for item in computed)], inputs, place, added)
+    _check_names([*(name for name, _, _ in found), *(str(item.name) for item in computed)], inputs, place, added)
     if not computed:
         return Selection(tuple(found))
     hidden = [
         (f"_{name}_{field.name}", side, field)  # not by alias: `_a_b_c` would be `b_c` of a, and `c` of a_b
         for side, name in ((LEFT, "left"), (RIGHT, "right"))
         for field in inputs[side].fields
-        if any(_names(item.text, field.name) for item in computed)
+        if any(_names(item, field.name, place) for item in computed)
     ]
-    structs = [
+    if not (found or hidden):  # a row needs a column
+        key = inputs[LEFT].field(step.join.equal_columns[0][0], place)
+        hidden = [(f"_left_{key.name}", LEFT, key)]
+    bare = _bare(found, hidden, inputs, [item.text.replace("`", "") for item in computed])
+    texts = list[str]()
+    for item in items:
+        if item.expression is not None:
+            texts.append(named(item.expression, str(item.name)))
+        else:
+            texts += [_own(name, bare, is_result=True) for name, _, _ in _columns(item, inputs, place)]
+    texts += [_own(name, bare, is_result=True) for name in added]
+    given = [_own(name, bare) for name in (*(name for name, _, _ in found), *added)]
+    given += [named(quoted(column), name) for name, column in bare.items()]
+    given += [
         _struct(inputs[side].alias, side, hidden) for side in (LEFT, RIGHT) if any(s == side for _, s, _ in hidden)
     ]
-    texts += [quoted(name) for name in added]
-    rows = f"SELECT {', '.join(['*', *structs])} FROM {JOINED}"  # noqa: S608 - the job's own SQL
+    rows = f"SELECT {', '.join(given)} FROM {JOINED}"  # noqa: S608 - the job's own SQL
     sql = f"SELECT {', '.join(texts)} FROM ({rows})"  # noqa: S608 - the job's own SQL
     return Selection((*found, *hidden), sql)
+
+
+def _bare(
+    found: Sequence[_Column], hidden: Sequence[_Column], inputs: tuple[JoinedInput, ...], texts: Sequence[str]
+) -> dict[str, str]:
+    """Return {name: column of the joined rows} of the columns that expressions may name without their input.
+
+    A column of both inputs is not among them; nor is one that is in the result under its own name.
+    """
+    every = [field.name.lower() for one in inputs for field in one.fields]
+    results = {name.lower(): (side, field) for name, side, field in found}
+    return {
+        field.name: name
+        for name, side, field in hidden
+        if every.count(field.name.lower()) == 1
+        and results.get(field.name.lower()) != (side, field)
+        and any(re.search(rf"(?<![\w.]){re.escape(field.name)}(?!\w|\s*\.)", text, re.IGNORECASE) for text in texts)
+    }
+
+
+def _own(name: str, bare: Mapping[str, str], *, is_result: bool = False) -> str:
+    """Return the SQL of a column of the result: in the rows that expressions read, or in the result.
+
+    In these rows it has another name if an expression may mean a column of an input by this one.
+    """
+    if name.lower() not in {one.lower() for one in bare}:
+        return quoted(name)
+    own = f"_result_{name}"
+    return named(quoted(own), name) if is_result else named(quoted(name), own)
 
 
 def join_stage(
@@ -197,9 +234,15 @@ def _check_names(
         raise InvalidJobError(msg)
 
 
-def _names(text: str, column: str) -> bool:
-    """Return whether an expression may name a column, or all columns."""
-    return re.search(rf"(?<!\w){re.escape(column)}(?!\w)|\.\s*\*", text, re.IGNORECASE) is not None
+def _names(item: Selected, column: str, where: str) -> bool:
+    """Return whether an expression may name a column, or all columns of an input."""
+    if _STAR.search(_QUOTED.sub("", item.text)):
+        msg = (
+            f"{where}: an expression cannot take all columns of both inputs. Write those of each input, as in "
+            f"struct(a.*), with the names of the inputs. found={item.text}"
+        )
+        raise InvalidJobError(msg)
+    return re.search(rf"(?<!\w){re.escape(column)}(?!\w)|\.\s*\*", item.text, re.IGNORECASE) is not None
 
 
 def _struct(alias: str, side: int, hidden: Sequence[tuple[str, int, pa.Field]]) -> str:

@@ -75,6 +75,12 @@ def expressions_of(step: KeyedAggregateStep) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for call in step.aggregate.values() for text in call.expressions))
 
 
+def arguments_of(step: KeyedAggregateStep, types: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """Return {SQL of a column that the calls of a step read: its type}.  types: {expression in a call: its type}."""
+    calls = step.aggregate.values()
+    return {call.sql_of(text): types[text] for call in calls for text in call.expressions if text in types}
+
+
 def aggregate_operator(step: KeyedAggregateStep, given: StepColumns, where: Where) -> KeyedOperator:
     """Return the operator of a step. Raise InvalidJobError for an unsuitable type, or if event time is missing."""
     functions = {name: output_function(name, step, given, where) for name in step.aggregate}
@@ -156,14 +162,14 @@ def _windowed(
 def _function(
     name: str, call: AggregateCall, columns: Mapping[str, Column], *, has_event_time: bool, where: Where
 ) -> AggregateFunction:
-    argument = None if call.argument is None else columns[call.argument]
+    argument = None if call.argument is None else columns[call.sql_of(call.argument)]
     return aggregate_function(
         "count_distinct" if call.is_distinct else call.function,
         None if argument is None else argument.index,
         None if argument is None else argument.data_type,
         has_event_time=has_event_time,
         where=where("aggregate", name),
-        by=None if call.by is None else columns[call.by],
+        by=None if call.by is None else columns[call.sql_of(call.by)],
         parameters=call.parameters,
         condition=None if call.condition is None else columns[call.condition],
     )

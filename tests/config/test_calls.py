@@ -237,6 +237,12 @@ def test_the_expressions_of_a_call_are_what_has_to_be_computed_before_the_step()
     assert AggregateCall.parse("collect_set(a, 5)").expressions == ("a",)
 
 
+def test_an_argument_that_is_computed_is_so_for_the_rows_that_pass_the_filter() -> None:
+    call = AggregateCall.parse("max_by(a, 1 / b) filter (where b <> 0)")
+    assert [call.sql_of(text) for text in call.expressions] == ["a", "if(b <> 0\n, 1 / b\n, NULL)", "b <> 0"]
+    assert AggregateCall.parse("sum(1 / b)").sql_of("1 / b") == "1 / b"
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -56,6 +56,14 @@ def test_any_other_entry_of_on_is_refused(text: str) -> None:
     assert message.endswith(f"found={text}")
 
 
+@pytest.mark.parametrize("text", ["1", "true", "FALSE", "null", "Null"])
+def test_a_constant_in_select_is_an_expression(text: str) -> None:
+    (found,) = join(select=[f"{text} AS flag"]).join.selected
+    assert (found.expression, found.name, found.column) == (text, "flag", None)
+    (quoted,) = join(select=[f"`{text}` AS flag"]).join.selected
+    assert (quoted.column, quoted.expression) == (text, None)
+
+
 def test_an_entry_of_select_is_a_column_or_an_expression() -> None:
     found = join(select=["trades.*", "bid", "quotes.ask AS asked", "ask - bid AS spread"]).join.selected
     assert found == (

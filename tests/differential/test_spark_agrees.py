@@ -146,6 +146,40 @@ def test_statistics_of_random_data_are_those_of_spark(spark: SparkSession, tmp_p
     assert not differences(rounded, found)
 
 
+#: arguments that cannot be computed for the rows that the filter leaves out, by who computes them
+GUARDED = {
+    "tasks": {
+        "total": "sum(12 / n) filter (where n <> 0)",
+        "comment": "count(12 div CAST(n AS long)) filter (where n <> 0 -- a comment\n)",
+        "latest": "max_by(s, 12 / n) filter (where n <> 0)",
+        "pairs": "regr_count(12 / n, n) filter (where n <> 0)",
+        "all": "sum(n)",
+        "true": "count(n > 1) filter (where n > 1)",
+    },
+    "Spark": {
+        "total": "sum(CAST(s AS int)) filter (where s rlike '^[0-9]+$')",
+        "greatest": "max(element_at(array(n, 7), n)) filter (where n IN (1, 2))",
+    },
+}
+
+
+@pytest.mark.parametrize("computed_by", GUARDED)
+def test_an_argument_is_computed_only_for_rows_that_pass_the_filter(
+    spark: SparkSession, tmp_path: Path, computed_by: str
+) -> None:
+    schema = pa.schema([("k", pa.int32()), ("n", pa.int32()), ("s", pa.string())])
+    values = [(0, "a"), (1, "5"), (None, None), (3, ""), (2, "7"), (-4, None), (2, "08")]
+    rows: list[dict[str, Any]] = [{"k": i % 2, "n": n, "s": s} for i, (n, s) in enumerate(values * 3)]
+    rows += [{"k": 2, "n": 0, "s": "none"}]
+    ddl, calls = "k int, n int, s string", GUARDED[computed_by]
+    pieces = [parquet_piece(str(i), rows[i::3], schema) for i in range(3)]
+    story = Story(pieces, 2, partial(Source.parquet, schema=ddl))
+    outcome = play(story, "mixed", lambda job: job.key_by("k").aggregate(calls), spark, tmp_path)
+    frame = spark.read.schema(ddl).parquet(str(tmp_path / "in"))
+    in_spark = frame.groupBy("k").agg(*(F.expr(call).alias(name) for name, call in calls.items()))
+    assert not differences(keyed(in_spark.toArrow().to_pylist(), ["k"]), keyed(output_rows(outcome.out), ["k"]))
+
+
 #: percentiles that Spark does not answer exactly: NaN upsets them, and it rounds integers beyond 2**53 to doubles
 _INEXACT_IN_SPARK = {"half_d", "half_i"}
 
