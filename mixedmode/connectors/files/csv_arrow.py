@@ -51,8 +51,11 @@ def read_block(block: bytes, fields: Sequence[pa.Field], csv: LinesFormat, *, is
     is_first: the block is at the beginning of its file.
     """
     assert csv.separator is not None, csv
-    block = _lines_with_text(block)
+    lines, block = block, _lines_with_text(block)
     if is_first and csv.has_header:
+        if lines and not block:
+            msg = "blank lines, after which the header may be in the next block"
+            raise DoubtfulTextError(msg)
         header, _, block = block.partition(b"\n")
         if b"\r" in header:
             msg = "a line end within the header"
