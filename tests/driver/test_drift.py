@@ -147,7 +147,7 @@ def test_csv_is_read_by_the_names_in_the_first_line(tmp_path: Path, spark: Spark
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("ddl", ["k string, v string", "v double, k string"])
+@pytest.mark.parametrize("ddl", ["k string, v string", "k string", "v double, k string"])
 def test_texts_of_csv_keep_their_blanks(tmp_path: Path, spark: SparkSession, ddl: str) -> None:
     """The rows are those of Spark's reader: with blanks around a text, texts of blanks, and quotes or commas in one."""
     cells = [" a", "a ", "\ta", " ", "", "  1", "#", "NaN", "-0", "é", '" a"', '"a,b "', '""', '"a ""b"" "', '"\t"']
