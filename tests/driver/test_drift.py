@@ -1,5 +1,6 @@
 """Input files with other columns than declared: each setting, in each format, in the backlog and live."""
 
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -143,6 +144,21 @@ def test_csv_is_read_by_the_names_in_the_first_line(tmp_path: Path, spark: Spark
         {"k": "e", "v": None},
         {"k": 'say "c"\nd', "v": None},
     ]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("ddl", ["k string, v string", "k string", "v double, k string"])
+def test_texts_of_csv_keep_their_blanks(tmp_path: Path, spark: SparkSession, ddl: str) -> None:
+    """The rows are those of Spark's reader: with blanks around a text, texts of blanks, and quotes or commas in one."""
+    cells = [" a", "a ", "\ta", " ", "", "  1", "#", "NaN", "-0", "é", '" a"', '"a,b "', '""', '"a ""b"" "', '"\t"']
+    count = len(ddl.split(", "))
+    lines = [",".join(pair[:count]) for pair in itertools.product(cells, cells)]
+    write_text(tmp_path, "a.csv", "".join(f"{line}\n" for line in lines))
+    options = {"escape": '"'}
+    read_by_spark = spark.read.format("csv").schema(ddl).options(columnPruning="false", **options).load(str(tmp_path))
+    source = source_of(tmp_path, "csv", {"wrong-type": "nulls"}, schema=ddl, options=options)
+    found = FileSource(spark, source, where="here").batch()
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, read_by_spark.collect()))
 
 
 @pytest.mark.spark

@@ -65,10 +65,13 @@ def log_of(base: Path) -> str:
     ("text", "record"),
     [
         ('{"k": "a", "v": 1}\n{"k": "b", "v":\n', 'line=2, record={"k": "b", "v":'),
-        ('{"k": "a", "v": 1}\n{"k": "b", "v": "two"}\n', 'line=2, record={"k": "b", "v": "two"}'),
+        (
+            '{"k": "a", "v": 1}\n{"k": "b", "v": "two"}\n',
+            'line=2, column=v, type_in_schema=bigint, record={"k": "b", "v": "two"}',
+        ),
         (
             '{"k": "a", "v": 1}\n{"k": "b", "v": 9223372036854775808}\n',
-            'line=2, record={"k": "b", "v": 9223372036854775808}',
+            'line=2, column=v, type_in_schema=bigint, record={"k": "b", "v": 9223372036854775808}',
         ),
         ('\n\n{"k": "a", "v": 1}{"k": "b", "v": 2}\n', 'line=3, record={"k": "a", "v": 1}{"k": "b", "v": 2}'),
     ],
@@ -115,7 +118,7 @@ def test_a_malformed_csv_record_is_one_message(spark: SparkSession, tmp_path: Pa
     message = failure(spark, tmp_path, counted(job(tmp_path, source)))
     assert message == (
         f"{RECORD}A line of CSV has one value for each column of `schema`, and each value fits its type. "
-        f"file=file://{file}, line=3, record=b,two,2001-01-01 00:00:00"
+        f"file=file://{file}, line=3, column=v, type_in_schema=bigint, record=b,two,2001-01-01 00:00:00"
     )
 
 
@@ -127,7 +130,7 @@ def test_a_line_of_names_that_is_read_as_a_record_is_told_what_option_it_needs(
     message = failure(spark, tmp_path, counted(job(tmp_path, Source.csv(tmp_path / "in", schema=DDL))))
     assert message.endswith(
         "If the first line of each file names the columns, set the option `header: true`. "
-        f"file=file://{file}, line=1, record=key,v,at"
+        f"file=file://{file}, line=1, column=v, type_in_schema=bigint, record=key,v,at"
     )
 
 

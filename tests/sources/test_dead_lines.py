@@ -175,9 +175,19 @@ def _fails(*_given: object) -> None:
     ("kind", "text", "options", "place"),
     [
         ("csv", "a,1\n\nb,2,3\nc", {}, "line=3, record=b,2,3"),
-        ("csv", "k,v\n#\n\na,1\nb,x\n", {"header": True, "comment": "#"}, "line=5, record=b,x"),
+        (
+            "csv",
+            "k,v\n#\n\na,1\nb,x\n",
+            {"header": True, "comment": "#"},
+            "line=5, column=v, type_in_schema=int, record=b,x",
+        ),
         ("csv", '"a\nb",1\nc,1\n"d\n",x\ne,y', {"multiLine": True}, 'record_number=3, record="d ",x'),
-        ("csv", "ü,1|ö,x", {"encoding": "ISO-8859-1", "lineSep": "|"}, "line=2, record=ö,x"),
+        (
+            "csv",
+            "ü,1|ö,x",
+            {"encoding": "ISO-8859-1", "lineSep": "|"},
+            "line=2, column=v, type_in_schema=int, record=ö,x",
+        ),
         ("json", '[{"k":"a"},\n{"k":"b","v":"x"}]', {"multiLine": True}, 'record_number=2, record={"k":"b","v":"x"}'),
         ("json", '[{"k":"a"},\n{"k":"b"', {"multiLine": True}, 'record=[{"k":"a"}, {"k":"b"'),
     ],
@@ -196,3 +206,31 @@ def test_without_dead_letters_the_first_wrong_record_is_named_by_its_number(
     assert str(error.value).endswith(f"/in/a%20b.{kind}, {place}")
     assert "set `undecodable: dead-letter` on the source" in str(error.value)
     assert not output_changes(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "column"),
+    [
+        *(
+            ("csv", f"{n},a,2001-02-03,{m}", column)
+            for n, m, column in [("x", "1", "n"), ("1", "x", "m"), ("x", "x", "n")]
+        ),
+        *(("csv", text, None) for text in ["1,a,2001-02-03", "1,a,2001-02-03,2,3", "x"]),
+        *(
+            ("json", f'{{"n":{n},"k":"a","d":"{d}"}}', column)
+            for n, d, column in [("[]", "2001-02-03", "n"), ("1", "today", "d")]
+        ),
+        *(("json", text, None) for text in ['{"n":1', '{"n":1}{"n":2}', "[1]", '{"n":1}}']),
+    ],
+)
+def test_a_message_names_the_first_column_whose_value_does_not_fit(
+    spark: SparkSession, tmp_path: Path, kind: str, record: str, column: str | None
+) -> None:
+    """None: the line itself is wrong, so there is no such column."""
+    write_text(tmp_path, f"a.{kind}", f"{record}\n")
+    schema = "n int, k string, d date, m int"
+    source = FileSource(spark, source_of(kind, tmp_path, schema=schema), where="here")
+    message = source.wrong_record(f"file://{tmp_path}/a.{kind}")
+    assert message is not None
+    told = "" if column is None else f"column={column}, type_in_schema={'date' if column == 'd' else 'int'}, "
+    assert message.endswith(f"a.{kind}, line=1, {told}record={record}")

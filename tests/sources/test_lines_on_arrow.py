@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.connectors.files import csv_arrow, json_arrow
 from mixedmode.connectors.files.csv_arrow import plain_csv
+from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines
 from mixedmode.connectors.files.json_scan import is_plain
 from mixedmode.connectors.files.strict_values import EXACT_TYPES, DoubtfulTextError
 from mixedmode.plan.job_plan import LinesFormat
@@ -232,10 +233,10 @@ def test_blank_lines_and_line_ends_of_windows_are_taken() -> None:
 def test_every_file_of_csv_that_is_not_doubtful_has_the_lines_of_spark(
     spark: SparkSession, tmp_path: Path, has_header: bool
 ) -> None:
-    """Files of few lines, with any ends of lines and any blanks; the first line may be a header."""
+    """Files of few lines, with any ends of lines and any blanks, in blocks; the first line may be a header."""
     seed = random.randrange(10**9)
     rng = random.Random(seed)
-    fields = [pa.field("k", pa.string()), pa.field("v", pa.string())]
+    fields, csv = [pa.field("k", pa.string()), pa.field("v", pa.string())], LinesFormat(",", has_header=has_header)
     expected: dict[str, list[tuple[Any, ...]]] = {}
     for number in range(400):
         usual = rng.choice(["\n", "\r\n", "\r"])
@@ -244,14 +245,15 @@ def test_every_file_of_csv_that_is_not_doubtful_has_the_lines_of_spark(
         ]
         text = rng.choice(["", "", "", "\n", " \r\n", "\ufeff"])
         text += "".join(f"{rng.choice(['k', 'a', 'b'])},{n}{end}" for n, end in enumerate(ends[: rng.randint(0, 4)]))
+        path = tmp_path / f"{number}.csv"
+        path.write_bytes(text.encode())
+        blocks = blocks_of_lines(FilePart(str(path), 0, None), rng.choice([1, 5, 1000]))
         try:
-            read = csv_arrow.read_block(
-                text.removeprefix("\ufeff").encode(), fields, LinesFormat(",", has_header=has_header), is_first=True
-            )
+            read = [csv_arrow.read_block(block, fields, csv, is_first=not n) for n, block in enumerate(blocks)]
         except DoubtfulTextError:
+            path.unlink()
             continue
-        (tmp_path / f"{number}.csv").write_bytes(text.encode())
-        expected[f"{number}.csv"] = [tuple(row.values()) for row in read.to_pylist()]
+        expected[path.name] = [tuple(row.values()) for batch in read for row in batch.to_pylist()]
     assert len(expected) > 100, "most files are doubtful, so this test shows little"
     rows = spark.read.schema("k string, v string").csv(str(tmp_path), header=has_header)
     found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in expected}

@@ -10,18 +10,17 @@ Invariants (tests/sources/test_lines_on_arrow.py):
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
+from mixedmode.connectors.files.csv_quotes import are_around_values
 from mixedmode.connectors.files.file_blocks import is_utf8
 from mixedmode.connectors.files.strict_values import DoubtfulTextError, as_times, check_doubles, is_time
 from mixedmode.plan.job_plan import LinesFormat
 
-__all__ = ["plain_csv", "read_block"]
+__all__ = ["lines_with_text", "plain_csv", "read_block"]
 
-_Bytes = npt.NDArray[np.uint8]
 _QUOTE, _LINE_END = b'"\n'
 _MARK = b"\xef\xbb\xbf"
 _SPECIAL = (b"\r", b"\\", b"\0")
@@ -51,8 +50,11 @@ def read_block(block: bytes, fields: Sequence[pa.Field], csv: LinesFormat, *, is
     is_first: the block is at the beginning of its file.
     """
     assert csv.separator is not None, csv
-    block = _lines_with_text(block)
+    lines, block = block, lines_with_text(block)
     if is_first and csv.has_header:
+        if lines and not block:
+            msg = "blank lines, after which the header may be in the next block"
+            raise DoubtfulTextError(msg)
         header, _, block = block.partition(b"\n")
         if b"\r" in header:
             msg = "a line end within the header"
@@ -63,20 +65,19 @@ def read_block(block: bytes, fields: Sequence[pa.Field], csv: LinesFormat, *, is
     if block.startswith(_MARK) or any(one in block for one in _SPECIAL) or not is_utf8(block):
         msg = "a character with a meaning of its own"
         raise DoubtfulTextError(msg)
-    found = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(found == _LINE_END)
     has_quotes = b'"' in block
-    if has_quotes:
-        _check_quotes(found, ends, ord(csv.separator))
+    if has_quotes and not are_around_values(block, _QUOTE, ord(csv.separator)):
+        msg = "a quote within a value"
+        raise DoubtfulTextError(msg)
     table = _parsed(block, fields, csv, has_quotes=has_quotes)
-    if table.num_rows != len(ends) + (not block.endswith(b"\n")):
+    if table.num_rows != block.count(b"\n") + (not block.endswith(b"\n")):
         msg = "records that are not one line each"
         raise DoubtfulTextError(msg)
     arrays = [_converted(table.column(number).combine_chunks(), field) for number, field in enumerate(fields)]
     return pa.record_batch(arrays, schema=pa.schema(fields))
 
 
-def _lines_with_text(block: bytes) -> bytes:
+def lines_with_text(block: bytes) -> bytes:
     """Return the lines that have more than blanks, with one kind of line end."""
     if b"\r" in block:
         block = block.replace(b"\r\n", b"\n")
@@ -88,19 +89,6 @@ def _lines_with_text(block: bytes) -> bytes:
         return block
     lines = (line for line in block.split(b"\n") if line.strip(_BLANKS))
     return b"".join(line + b"\n" for line in lines)
-
-
-def _check_quotes(found: _Bytes, ends: npt.NDArray[np.int64], separator: int) -> None:
-    """Raise DoubtfulTextError unless quotes are around whole values, each within its line."""
-    quotes = np.flatnonzero(found == _QUOTE)
-    opens, closes = quotes[::2], quotes[1::2]
-    around = np.concatenate([[_LINE_END], found, [_LINE_END]])
-    is_plain = len(opens) == len(closes) and all(
-        np.isin(around[places], (separator, _LINE_END)).all() for places in (opens, closes + 2)
-    )
-    if not is_plain or (np.searchsorted(ends, opens) != np.searchsorted(ends, closes)).any():
-        msg = "a quote within a value"
-        raise DoubtfulTextError(msg)
 
 
 def _parsed(block: bytes, fields: Sequence[pa.Field], csv: LinesFormat, *, has_quotes: bool) -> pa.Table:

@@ -1,21 +1,32 @@
 """Reads CSV files as text columns of the declared schema: by the names in the header line, or by position without one.
 
-Arrow cuts lines into values, block by block. Python examines only lines whose number of values differs from that of
-the first line. A missing value is NULL; a quoted empty value is the empty text.
+Arrow cuts lines into values, block by block. If a block has quotes or escapes of which Arrow would make other values
+than Spark's reader (csv_quotes.py), the file is refused. A missing value is NULL; a quoted empty value is the empty
+text.
 """
 
-import csv
-import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 
 from mixedmode.config.drift import RAGGED, Drift, missing_column, new_column
+from mixedmode.connectors.files.csv_arrow import lines_with_text
+from mixedmode.connectors.files.csv_quotes import is_understood, odd_quotes, without_escaped
+from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines, is_left_to_spark
 from mixedmode.errors import InvalidJobError
 
+_SHOWN = 200  # limit for a line in a message, in characters
+_NOT_UNDERSTOOD = (
+    "a source file has quotes or escapes of which only Spark's reader can make values, and with schema-drift, tasks "
+    "read it; nothing was committed. Put quotes around whole values only, and in a value before each quote the "
+    "character of the option `escape`, which is \\ by default; or remove schema-drift. Where quotes in a value are "
+    "doubled, set `escape` to the quote."
+)
 _BLOCK_BYTES = 4 * 1024 * 1024
 _TRUE = "true"
 
@@ -46,99 +57,168 @@ class CsvDialect:
         )
 
 
-@dataclass
-class _Ragged:
-    """Collects the lines that Arrow reports because their number of values differs from that of the first line."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def __call__(self, row: Any) -> str:
-        self.lines.append(row.text)
-        return "skip"
-
-
 def read_values(path: str, dialect: CsvDialect, drift: Drift) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a file as the text columns `drift.declared`.
-    Raises InvalidJobError for drift that must fail.
+    Raises InvalidJobError for drift that must fail, and for a file of which Arrow would make other values than Spark.
     """
-    first = _first_line(path, dialect)
-    if first is None:
+    if is_left_to_spark(path):
+        msg = (
+            "a source file is compressed in a form that only Spark's reader knows, and with schema-drift, tasks read "
+            f"it; nothing was committed. Compress it with gzip, bzip2 or zstd, or remove schema-drift. file={path}"
+        )
+        raise InvalidJobError(msg)
+    names: list[str] | None = None
+    columns, line = 0, 1
+    for block in _blocks(path, dialect):
+        for text in _texts(block, dialect, path, line):
+            ragged: list[tuple[bytes, int]] = []
+            begins, columns = columns == 0, columns or _columns_of(text, dialect, path)
+            values = _parsed(text, dialect, columns, ragged, path)
+            if begins and columns > 0 and dialect.has_header:
+                names = _names(values, drift, path)
+                values = [array.slice(1) for array in values]
+            elif begins and columns > 0:
+                _check_places(columns, drift, path)
+            if values:
+                yield _in_place(values, len(values[0]), names, drift.declared)
+            for row, count in ragged:
+                if names is not None:
+                    place = f"line={line + _lines_before(block, row)}, record={row.decode()[:_SHOWN]}"
+                    msg = f"{RAGGED} file={path}, {place}, values={count}, names={len(names)}"
+                    raise InvalidJobError(msg)
+                _check_places(count, drift, path)
+                yield _in_place(_parsed(row, dialect, count, [], path), 1, None, drift.declared)
+        line += block.count(b"\n")
+
+
+def _blocks(path: str, dialect: CsvDialect) -> Iterator[bytes]:
+    """Yield the file in blocks of whole records."""
+    quote, escape = dialect.quote.encode(), dialect.escape.encode()
+    open_blocks: list[bytes] = []
+    is_open = False
+    try:
+        for block in blocks_of_lines(FilePart(path, 0, None), _BLOCK_BYTES):
+            if not dialect.is_multiline:
+                yield block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block
+                continue
+            is_open ^= odd_quotes(block, quote, escape)
+            open_blocks.append(block)
+            if not is_open:
+                yield b"".join(open_blocks)
+                open_blocks = []
+    except (OSError, EOFError) as error:
+        raise InvalidJobError(_not_csv(path, error)) from error
+    if open_blocks:
+        yield b"".join(open_blocks)
+
+
+def _texts(block: bytes, dialect: CsvDialect, path: str, line: int) -> Iterator[bytes]:
+    """Yield the records of a block in texts that Arrow cuts as Spark does, each with one set of options.
+
+    line: the number of the first line of the block. Raises InvalidJobError if there is a record of another form.
+    """
+    text = block if dialect.is_multiline else lines_with_text(block)
+    if _is_understood(text, dialect):
+        yield text
         return
-    names = first if dialect.has_header else None
-    if names is not None:
-        drift.check_names(names, file=path)
-        _check_twice(names, path)
-    else:
-        _check_places(len(first), drift, path)
-    ragged = _Ragged()
-    for batch in _batches(path, dialect, len(first), ragged):
-        yield _in_place(batch.columns, batch.num_rows, names, drift.declared)
-        yield from _rest(ragged, dialect, names, drift, path)
-    yield from _rest(ragged, dialect, names, drift, path)
+    lines = enumerate([block] if dialect.is_multiline else block.split(b"\n"), line)
+    for _, alike in groupby(lines, lambda numbered: _form(numbered[1], dialect)):
+        numbered = list(alike)
+        wrong = next(((number, one) for number, one in numbered if not _is_understood(one, dialect)), None)
+        if wrong is not None:
+            found = f"line={wrong[0]}, record={wrong[1].decode(errors='replace')[:_SHOWN]}"
+            msg = f"{_NOT_UNDERSTOOD} file={path}, {found}"
+            raise InvalidJobError(msg)
+        yield lines_with_text(b"\n".join(one for _, one in numbered))
 
 
-def _first_line(path: str, dialect: CsvDialect) -> list[str] | None:
-    with _text(path) as lines:
-        return next((line for line in _cut(lines, dialect) if line), None)
-
-
-def _batches(path: str, dialect: CsvDialect, columns: int, ragged: _Ragged) -> Iterator[pa.RecordBatch]:
-    names = [str(number) for number in range(columns)]
-    reading = pc_csv.ReadOptions(
-        use_threads=False,
-        block_size=_BLOCK_BYTES,
-        column_names=names,
-        skip_rows_after_names=1 if dialect.has_header else 0,
+def _is_understood(text: bytes, dialect: CsvDialect) -> bool:
+    quote, escape = dialect.quote.encode(), dialect.escape.encode()
+    separator = ord(dialect.separator)
+    return b"\0" not in text and (
+        quote not in text or is_understood(text, quote, escape, separator, is_multiline=dialect.is_multiline)
     )
+
+
+def _form(text: bytes, dialect: CsvDialect) -> tuple[bool, bool]:
+    """Return whether a text has quotes, and then, whether Arrow has to remove escapes."""
+    quote, escape = dialect.quote.encode(), dialect.escape.encode()
+    return quote in text, quote in text and without_escaped(text, quote, escape) != text
+
+
+def _columns_of(text: bytes, dialect: CsvDialect, path: str) -> int:
+    """Return the number of values in the first record of a text; 0 if there is no record."""
+    found = _read(text, dialect, pc_csv.ReadOptions(autogenerate_column_names=True), {}, [], path)
+    return 0 if found is None else found.num_columns
+
+
+def _parsed(
+    text: bytes, dialect: CsvDialect, columns: int, ragged: list[tuple[bytes, int]], path: str
+) -> list[pa.Array]:
+    """Return the values of records as columns of texts; those with another number of values are added to `ragged`."""
+    names = [str(number) for number in range(columns)]
+    types = dict.fromkeys(names, pa.string())
+    found = _read(text, dialect, pc_csv.ReadOptions(column_names=names), types, ragged, path) if names else None
+    if found is None:
+        return [pa.nulls(0, pa.string())] * columns
+    return [column.combine_chunks() for column in found.columns]
+
+
+def _read(
+    text: bytes,
+    dialect: CsvDialect,
+    reading: pc_csv.ReadOptions,
+    types: Mapping[str, pa.DataType],
+    ragged: list[tuple[bytes, int]],
+    path: str,
+) -> pa.Table | None:
+    """Return the records of a text; None if it has none."""
+
+    def skip(row: Any) -> str:
+        ragged.append((row.text.encode(), row.actual_columns))
+        return "skip"
+
+    text = text if text.endswith(b"\n") else text + b"\n"  # Arrow finds no names of columns in a line without an end
+    reading.use_threads, reading.block_size = False, len(text) + 1
+    has_quotes, has_escapes = _form(text, dialect)
     parsing = pc_csv.ParseOptions(
         delimiter=dialect.separator,
-        quote_char=dialect.quote,
-        double_quote=True,
-        escape_char=False if dialect.escape == dialect.quote else dialect.escape,
+        quote_char=dialect.quote if has_quotes else False,
+        double_quote=dialect.quote == dialect.escape,
+        escape_char=dialect.escape if has_escapes else False,
         newlines_in_values=dialect.is_multiline,
-        invalid_row_handler=ragged,
+        invalid_row_handler=skip,
     )
     converting = pc_csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
+        column_types=types, null_values=[""], strings_can_be_null=True, quoted_strings_can_be_null=False
     )
     try:
-        yield from pc_csv.open_csv(pa.input_stream(path), reading, parsing, converting)
+        return pc_csv.read_csv(pa.BufferReader(text), reading, parsing, converting)
     except pa.ArrowInvalid as error:
-        if "Empty CSV file" in str(error):  # nothing after the header line
-            return
-        msg = (
-            "a source file cannot be read as CSV, and nothing was committed. Correct or remove it; of what options say "
-            f"of CSV, check sep, quote, escape and multiLine. file={path}, cause={error}"
-        )
-        raise InvalidJobError(msg) from error
+        if "Empty CSV file" in str(error):
+            return None
+        raise InvalidJobError(_not_csv(path, error)) from error
 
 
-def _rest(
-    ragged: _Ragged, dialect: CsvDialect, names: list[str] | None, drift: Drift, path: str
-) -> Iterator[pa.RecordBatch]:
-    """Yield the lines that Arrow has skipped since the last call."""
-    lines, ragged.lines = ragged.lines, []
-    for text in lines:
-        (values,) = _cut(io.StringIO(text), dialect)
-        if names is not None:
-            line = _line_of_first_ragged(path, dialect, len(names))
-            found = f"record={text[:200]}, values={len(values)}, names={len(names)}"
-            msg = f"{RAGGED} file={path}, line={line}, {found}"
-            raise InvalidJobError(msg)
-        _check_places(len(values), drift, path)
-        arrays = [pa.array([value or None], pa.string()) for value in values]
-        yield _in_place(arrays, 1, None, drift.declared)
+def _names(values: Sequence[pa.Array], drift: Drift, path: str) -> list[str]:
+    """Return the names in the header, which is the first of some records."""
+    names = [array[0].as_py() or "" for array in values]
+    drift.check_names(names, file=path)
+    _check_twice(names, path)
+    return names
 
 
-def _line_of_first_ragged(path: str, dialect: CsvDialect, columns: int) -> int:
-    """Return the number of the first line that has another number of values. Arrow's own numbers skip blank lines."""
-    with _text(path) as lines:
-        rows = _cut(lines, dialect)
-        next((row for row in rows if row and len(row) != columns), None)
-        return int(rows.line_num)
+def _lines_before(block: bytes, row: bytes) -> int:
+    """Return the number of lines before a record in a block that has it."""
+    found = re.search(rb"(?m)^" + re.escape(row) + rb"\r?$", block)
+    return 0 if found is None else block.count(b"\n", 0, found.start())
+
+
+def _not_csv(path: str, cause: object) -> str:
+    return (
+        "a source file cannot be read as CSV, and nothing was committed. Correct or remove it; of what options say "
+        f"of CSV, check sep, quote, escape and multiLine. file={path}, cause={cause}"
+    )
 
 
 def _in_place(
@@ -169,13 +249,3 @@ def _check_twice(names: list[str], path: str) -> None:
             f"Rename one of them in the file. file={path}, column={twice}"
         )
         raise InvalidJobError(msg)
-
-
-def _text(path: str) -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BufferedReader(pa.input_stream(path)), encoding="utf-8-sig", newline="")
-
-
-def _cut(lines: Any, dialect: CsvDialect) -> Any:
-    """Return a reader of Python's module: an iterator of lists of texts, with `line_num`."""
-    escape = None if dialect.escape == dialect.quote else dialect.escape
-    return csv.reader(lines, delimiter=dialect.separator, quotechar=dialect.quote, escapechar=escape)

@@ -35,6 +35,10 @@ CSV_VALUE_OPTIONS = {
 }
 
 
+#: Spark writes the texts of a line as they are: without these options, it removes blanks around them
+_WRITING = {"escape": '"', "ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+
+
 @dataclass(frozen=True, slots=True)
 class _FileRows:
     """Reads a list of files in tasks. Spark calls it with batches of (path, length)."""
@@ -103,7 +107,7 @@ def csv_rows(files: DataFrame, schema: StructType, drift: Drift, options: Mappin
         texts = texts.add(field.name, StringType())
     fields = tuple(pa.field(field.name, pa.string()) for field in schema)
     rows = _file_rows(files, _FileRows(_CsvRows(CsvDialect.of(options), drift), fields), texts)
-    line = F.to_csv(F.struct(*_columns(schema)), {"escape": '"', "quoteAll": "false"})
+    line = F.to_csv(F.struct(*_columns(schema)), _WRITING)
     kept = {name: value for name, value in options.items() if name.lower() in CSV_VALUE_OPTIONS}
     reading = {**kept, "escape": '"', "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
     parsed = F.from_csv(line, _ddl(schema), reading)

@@ -47,6 +47,7 @@ def check_drift(session: SparkSession, source: FileSourceSpec, *, where: str) ->
     _check_settings(session, source, where=where)
     if source.format == "json":
         return
+    _check_dialect(source, where=where)
     if "://" in source.path:
         msg = (
             f"{where}: with schema-drift, tasks open {source.format} files themselves, which they can where the files "
@@ -71,6 +72,18 @@ def _check_settings(session: SparkSession, source: FileSourceSpec, *, where: str
             f"Spark's reader. Remove it, or schema-drift. setting={unusual[0]}, value={unusual[1]}"
         )
         raise InvalidJobError(msg)
+
+
+def _check_dialect(source: FileSourceSpec, *, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, for what Arrow cannot take as a separator, quote or escape."""
+    dialect = CsvDialect.of(source.options)
+    for option, value in [("sep", dialect.separator), ("quote", dialect.quote), ("escape", dialect.escape)]:
+        if len(value) != 1 or not value.isascii() or value in "\r\n":
+            msg = (
+                f"{where}: with schema-drift, this option is one character of ASCII; a tab is written as such, in YAML "
+                f'as "\\t". Correct it, or remove schema-drift. option={option}, value={value}'
+            )
+            raise InvalidJobError(msg)
 
 
 def check_drift_columns(source: FileSourceSpec, schema: StructType, *, where: str) -> None:

@@ -9,12 +9,13 @@ Invariants (tests/sources/test_dead_lines.py):
   I1  each line of the files is a row of the source or a wrong line, never both, and none is missing
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
-from pyspark.sql.types import StringType, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from mixedmode.config.globs import escaped
 from mixedmode.connectors.files.csv_files import (
@@ -92,8 +93,40 @@ def wrong_record(session: SparkSession, fields: StructType, source: FileSourceSp
         found = (_wrong_json if source.format == "json" else _wrong_csv)(session, fields, source, url)
         return None if found is None else f"{what}, {' '.join(found.split())}"
     lines = wrong_lines(session, fields, source, [url])
-    first = None if lines is None else lines.orderBy("line").select("line", _shown(F.col("record"))).first()
-    return None if first is None else f"{what}, line={first[0]}, record={first[1]}"
+    first = None if lines is None else lines.orderBy("line").select("line", "record").first()
+    if first is None:
+        return None
+    return f"{what}, line={first[0]}, {_wrong_column(session, fields, source, first[1])}record={first[1][:_SHOWN]}"
+
+
+def _wrong_column(session: SparkSession, fields: StructType, source: FileSourceSpec, line: str) -> str:
+    """Return the first column whose value in a wrong line does not fit, for a message; "" if the line itself is wrong.
+
+    A line is parsed with the types of the first columns only. The least number of them with which it is wrong is found
+    by halving.
+    """
+    row = session.createDataFrame([(line,)], StructType().add(_TEXT, StringType()))
+
+    def is_wrong(typed: int) -> bool:
+        found = row.select(_is_wrong_so_far(F.col(_TEXT), fields, typed, source)).first()
+        assert found is not None, line
+        return bool(found[0])
+
+    typed = bisect_left(range(len(fields) + 1), 1, key=is_wrong)
+    if not 0 < typed <= len(fields):
+        return ""
+    column = fields[typed - 1]
+    return f"column={column.name}, type_in_schema={column.dataType.simpleString()}, "
+
+
+def _is_wrong_so_far(text: Column, fields: StructType, typed: int, source: FileSourceSpec) -> Column:
+    """Return whether a line does not fit the first columns. JSON has no others then; in CSV, they are texts."""
+    first, others = fields.fields[:typed], fields.fields[typed:]
+    if source.format == "json":
+        json = json_parser(StructType(first), source)
+        return ~json.is_whole(json.decoded(text, takes_arrays=True))
+    texts = [StructField(field.name, StringType()) for field in others]
+    return is_no_record(parsed_line(text, StructType([*first, *texts]), source))
 
 
 def _judged(session: SparkSession, fields: StructType, source: FileSourceSpec, urls: Sequence[str]) -> DataFrame:
