@@ -30,7 +30,7 @@ from mixedmode.config.instants import parse_instant
 from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.driver.run import RunOptions, open_sinks, output_schemas, run_job
 from mixedmode.driver.scratch import OUT, document_in_scratch, without
-from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.plan.backfill import BackfillStep, closed_until_us, has_bounds, replaceable_step
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
@@ -91,8 +91,9 @@ def backfill(spec: JobSpec, where: Where, windows: WindowRange, options: RunOpti
     assert folder is not None, spec.name
     assert spec.sink is not None, spec.name
     log = CheckpointLog(ObjectStore(folder))
-    _check_closed(spec, step, windows, _oldest_checkpoint(log, spec, plan))
-    _check_output(session, spec, plan, log)
+    oldest = _oldest_checkpoint(log, spec, plan)
+    _check_closed(spec, step, windows, oldest)
+    _check_published(_check_output(session, spec, plan, log), oldest)
     with temporary_folder("backfill-") as scratch:
         # the file of the job has other numbers of steps
         run_job(backfill_spec(spec, step, windows, scratch), lambda *path: path_text(path), options)
@@ -175,6 +176,22 @@ def _check_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldes
             f"says how many checkpoints are kept). closed_until={until}, oldest_checkpoint={oldest.epoch}, "
             f"range={windows}",
         )
+
+
+def _check_published(sink: Sink, oldest: Manifest) -> None:
+    """Raise RetryableError unless the rows of all closed windows are in the output.
+
+    An epoch is published before the next one is committed, and its staged files are gone then. So only the files of the
+    oldest checkpoint can be waiting, if it is the newest, too.
+    """
+    waiting = [file.staged_path for file in oldest.outputs if file.sink == MAIN and sink.store.exists(file.staged_path)]
+    if waiting:
+        msg = (
+            "rows of the newest epoch are committed and not yet published, and would come beside those of the "
+            "backfill. If the job is stopped, start it: it publishes them first. Then do the same again. Nothing was "
+            f"replaced. epoch={oldest.epoch}, file={sink.store.url}/{waiting[0]}"
+        )
+        raise RetryableError(msg)
 
 
 def _check_output(session: SparkSession, spec: JobSpec, plan: JobPlan, log: CheckpointLog) -> Sink:

@@ -28,8 +28,9 @@ def inputs_gone(gone: Sequence[str], *, planned: int) -> CorruptStateError:
     return CorruptStateError(
         "input files that the job has to read are gone: an epoch that was planned and not committed has to be "
         "repeated, or the job has to go back to an older checkpoint. Their records would be missing, so nothing was "
-        "changed. Put the files back under their names, and start the job again. To go on without them, set "
-        f"{IGNORE_MISSING}: true under `spark`. Keep input files as long as a checkpoint without them is retained. "
+        "changed. Put the files back under their names, and start the job again. If they or their folders have new "
+        f"names, which is new input, or to go on without them, set {IGNORE_MISSING}: true under `spark` until the job "
+        "has repeated the epoch. Keep input files as long as a checkpoint without them is retained. "
         f"missing={len(gone)}, planned={planned}, files={', '.join(gone[:_NAMES_SHOWN])}{more}"
     )
 

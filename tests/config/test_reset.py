@@ -120,3 +120,13 @@ def test_each_source_begins_at_the_offsets_of_its_topics() -> None:
         InvalidJobError, match=r"^sources\.rest: the offsets must name the topics that the source reads"
     ):
         reset(mapping, '{"orders": {"0": 1}}')
+
+
+@pytest.mark.parametrize(("length", "is_cut_off"), [(61, False), (62, True)])
+def test_a_table_whose_name_would_be_cut_off_is_refused(length: int, is_cut_off: bool) -> None:
+    sink = {"format": "postgres", "url": "postgresql://h/d", "table": "t" * length}
+    if not is_cut_off:
+        assert reset(job(KAFKA, sink), "latest")["sink"]["table"] == f"{'t' * length}_2"
+        return
+    with pytest.raises(InvalidJobError, match=r"sink.table is longer than the 63 bytes of a name in PostgreSQL"):
+        reset(job(KAFKA, sink), "latest")

@@ -14,11 +14,12 @@ from mixedmode import Job, Sink, Source
 from mixedmode.config import SinkSpec, SourceSpec
 from mixedmode.driver.backfill import backfill, backfill_range, refusal
 from mixedmode.driver.run import RunOptions
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.plan.backfill import BackfillStep, replaceable_step
 from mixedmode.sinks.table import read_output
 from mixedmode.testing.local_plan import local_plan
-from tests.harness import SPARK, write_json
+from tests.faults.in_process import dies_at
+from tests.harness import SPARK, ManualClock, run, write_json
 
 HOUR = 3600
 Row = Mapping[str, Any]
@@ -94,6 +95,19 @@ def test_open_windows_and_windows_that_late_records_may_change_are_refused(spark
         else:
             with pytest.raises(InvalidJobError, match="windows of the range are open"):
                 backfill(job.spec, job.where, windows, options)
+
+
+@pytest.mark.spark
+def test_rows_that_are_committed_and_not_yet_published_are_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    write_json(tmp_path / "in", "0.json", HISTORY)
+    job = a_job(tmp_path, Sink.sqlite(tmp_path / "t.db", "hours"))
+    clock = ManualClock(1_800_000_000_000)  # of a time after that of the records
+    dies_at(job, spark, "after-manifest", 0, clock=clock)
+    windows, options = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T04:00:00Z"), RunOptions(session=spark)
+    with pytest.raises(RetryableError, match="committed and not yet published"):
+        backfill(job.spec, job.where, windows, options)
+    run(job, spark, clock=clock)
+    assert backfill(job.spec, job.where, windows, options).rows == 4
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ beside each kind of sink.
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.clock import Clock
 from mixedmode.crash_points import CrashPoint
 from mixedmode.job import Job
 from tests.harness import run
@@ -18,10 +19,10 @@ class DriverDiedError(Exception):
     """The driver is gone. Py4J returns an Exception to the JVM; a BaseException would leave the JVM waiting."""
 
 
-def dies_at(job: Job, spark: SparkSession, point: CrashPoint, epoch: int) -> None:
+def dies_at(job: Job, spark: SparkSession, point: CrashPoint, epoch: int, *, clock: Clock | None = None) -> None:
     """Run a job until it dies at this point of this epoch. The driver must reach the point, not a task."""
     faults = Faults(killed=DriverDiedError)
     with pytest.MonkeyPatch.context() as patch:
         faults.install(patch)
         with faults.armed(KillAtPoint(point, epoch)), pytest.raises(DriverDiedError):
-            run(job, spark)
+            run(job, spark, clock=clock)

@@ -17,7 +17,7 @@ from tests.checkpoint.folders import damage
 from tests.faults.in_process import dies_at
 from tests.faults.jobs import FaultJob
 from tests.faults.test_damage import contents
-from tests.harness import Recording, checkpoint_log, manifests, run, write_json, write_text
+from tests.harness import SPARK, Recording, checkpoint_log, manifests, output_rows, run, write_json, write_text
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -153,3 +153,33 @@ def test_options_that_remove_what_may_be_read_again_are_refused(
         run(job, spark)
     assert "the job may have to read the file again, when it goes back to an older checkpoint" in str(refused.value)
     assert str(refused.value).endswith(f"option={option}")
+
+
+def test_a_folder_of_a_partition_gets_another_name_after_its_epoch_was_planned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    write_text(folder / "city=Ulm", "a.json", '{"v": 1}\n')
+    source = Source.json(folder, schema="v int, city string")
+
+    def a_job(**settings: str) -> Job:
+        job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c", spark={**SPARK, **settings})
+        return job.sql("SELECT city, v FROM t").write(Sink.parquet(tmp_path / "out"))
+
+    job = a_job()
+    run(job, spark)
+    write_text(folder / "city=K%C3%B6ln", "b.json", '{"v": 2}\n')
+    with pytest.raises(InvalidJobError, match="Rename the folder with the characters"):
+        run(job, spark)
+    (folder / "city=K%C3%B6ln").rename(folder / "city=Köln")
+    with pytest.raises(CorruptStateError, match=r"have new names, which is new input.*ignoreMissingFiles: true"):
+        run(job, spark)
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        run(a_job(**{"sql.files.ignoreMissingFiles": "true"}), spark)
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+    write_text(folder / "city=Ulm", "c.json", '{"v": 3}\n')
+    run(job, spark)
+    rows = output_rows(tmp_path / "out")
+    assert sorted((row["city"], row["v"]) for row in rows) == [("Köln", 2), ("Ulm", 1), ("Ulm", 3)]

@@ -160,8 +160,13 @@ def test_a_spark_without_a_build_is_told_before_it_starts() -> None:
         ("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] The streaming query was reading", "deleted and made anew"),
         ("[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE] If you never deleted it", "commits of its log have expired"),
         (
+            "[DELTA_STREAMING_INCOMPATIBLE_SCHEMA_CHANGE_USE_SCHEMA_LOG] Streaming read is not supported on tables",
+            "a column of the Delta table of a source was renamed or dropped",
+        ),
+        ("[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 2", "Start it again: it goes on with"),
+        (
             "org.apache.iceberg.exceptions.NotFoundException: Failed to open input stream for file: /t/data/1.parquet",
-            "reads the table as it is now. file=/t/data/1.parquet",
+            "only start the job again. file=/t/data/1.parquet",
         ),
     ],
 )

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.types import Epoch, Generation
+from mixedmode.connectors.lakehouse.delta import DeltaTable
+from mixedmode.connectors.lakehouse.iceberg import IcebergTable
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
-from mixedmode.errors import InvalidJobError
+from mixedmode.connectors.lakehouse.table import LakeTable, Mark
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from mixedmode.time.window_range import WindowRange
@@ -42,6 +46,34 @@ def publish(found: LakehouseSink, base: Path, epoch: int, rows: list[Row], keys:
     if keys:
         table = table.append_column("_op", pa.array(["insert"] * len(rows)))
     found.publish(Epoch(epoch), stage(found.task, base / f"local-{epoch}", f"a{epoch}", table, epoch=epoch))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize(("conflicts", "ends_well"), [(2, True), (9, False)])
+def test_a_commit_of_the_job_that_comes_in_between_does_not_end_a_backfill(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format, conflicts: int, ends_well: bool
+) -> None:
+    job, epochs = opened(spark, kind, tmp_path, []), iter(range(1, 20))
+    publish(job, tmp_path, 0, [(1, "a", 0), (5, "z", 0)], [])
+    beside = opened(spark, kind, tmp_path, [], is_fresh=False)
+    tables = {"delta": DeltaTable, "iceberg": IcebergTable}
+    write = tables[kind].write
+
+    def written(table: LakeTable, sql: str, mark: Mark) -> None:
+        if mark.kind == "backfill" and (epoch := next(epochs)) <= conflicts:
+            publish(job, tmp_path, epoch, [(5, "later", epoch)], [])
+            msg = "a concurrent WRITE added data"
+            raise SparkRuntimeException(msg)
+        write(table, sql, mark)
+
+    monkeypatch.setattr(tables[kind], "write", written)
+    if ends_well:
+        beside.replace_windows(table_of([(1, "new", 1)]), HOURS_1_TO_3, Epoch(0))
+    else:
+        with pytest.raises(RetryableError, match=r"Nothing was replaced.*pause the job.*a concurrent WRITE added data"):
+            beside.replace_windows(table_of([(1, "new", 1)]), HOURS_1_TO_3, Epoch(0))
+    rows = [row["k"] for row in rows_of(spark, kind, tmp_path / "db" / "out") if row["k"] != "later"]
+    assert sorted(rows) == (["new", "z"] if ends_well else ["a", "z"])
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -266,12 +266,13 @@ def test_a_savepoint_that_is_older_than_the_history_is_refused_until_the_table_i
     obstacle = job.restore(job.checkpoints[2])
     assert obstacle == (
         "the table cannot become what it was after this epoch: its history (_mixedmode_history_*) no longer has the "
-        "rows that later epochs replaced. Nothing was changed. Rename or drop the table, or name another one, and give "
-        "the job a new checkpointing.dir: it then starts from the beginning of its sources, or goes on from a "
-        "savepoint with an output that begins anew. A larger checkpointing.num-retained keeps a longer history. "
+        "rows that later epochs, or a backfill, replaced. Nothing was changed. Rename or drop the table, or name "
+        "another one, and give the job a new checkpointing.dir: it then starts from the beginning of its sources, or "
+        "goes on from a savepoint with an output that begins anew. A larger checkpointing.num-retained keeps a longer "
+        "history. "
         f"epoch=2, newest_epoch_in_table=9, table={place.place()}"
     )
-    with pytest.raises(CorruptStateError, match="no longer has the rows that later epochs replaced"):
+    with pytest.raises(CorruptStateError, match="no longer has the rows that later epochs, or a backfill, replaced"):
         job.sink.roll_back(Epoch(2))
     assert (place.rows(), job.sink.newest_published()) == (rows, 9)
     place.sql("ALTER TABLE totals RENAME TO kept")

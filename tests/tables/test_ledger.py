@@ -6,7 +6,16 @@ from hypothesis import strategies as st
 
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.errors import FencedError, InvalidJobError
-from mixedmode.sinks.tables.ledger import Entry, Writer, is_published, new_entry, published
+from mixedmode.sinks.tables.ledger import (
+    ENTRY_COLUMNS,
+    Entry,
+    Writer,
+    entry_of,
+    is_published,
+    new_entry,
+    published,
+    row_of,
+)
 
 WRITER = Writer("job", "", "continuous", "id", Generation(3))
 
@@ -21,6 +30,28 @@ def test_another_owner_and_a_newer_generation_are_fenced_and_an_older_one_is_not
     with pytest.raises(InvalidJobError, match="the row of this table in _mixedmode was deleted"):
         is_published(None, WRITER, Epoch(0), "t")
     assert not is_published(Entry("job", "", "continuous", "id", 2, ("k",)), WRITER, Epoch(0), "t")
+
+
+ENTRY = Entry("job", "", "continuous", "id", 4, ("k", "ü"), Epoch(0), None, "digest")
+
+
+def test_a_row_of_the_ledger_is_read_as_it_was_written() -> None:
+    assert entry_of(row_of(ENTRY), "t") == ENTRY
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("key_columns", text) for text in ("", "{", "null", "7", '"k"', '["k", 1]', '["k"]x', "\0", None)),
+        *((name, "words") for name in ("run", "generation", "first_epoch", "last_epoch")),
+        *((name, None) for name in ENTRY_COLUMNS if name not in ("first_epoch", "last_epoch")),
+        *((name, b"\xff") for name in ENTRY_COLUMNS),
+    ],
+)
+def test_a_row_of_the_ledger_that_others_have_written_is_named(column: str, value: object) -> None:
+    values = [value if name == column else old for name, old in zip(ENTRY_COLUMNS, row_of(ENTRY), strict=True)]
+    with pytest.raises(InvalidJobError, match=r"has other values than this program writes.*table=t$"):
+        entry_of(values, "t")
 
 
 @given(st.lists(st.tuples(st.sampled_from(["publish", "back"]), st.integers(0, 9)), max_size=30))

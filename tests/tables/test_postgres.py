@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 import pytest
 
 from mixedmode.checkpoint.types import Epoch
@@ -147,8 +148,11 @@ def test_a_schema_is_created_and_has_bookkeeping_of_its_own(database: Database, 
 
 def test_a_name_that_the_server_would_cut_off_is_refused(postgres_place: Place) -> None:
     name = "n" * 62 + "ö"
-    with pytest.raises(InvalidJobError, match=f"at most 63 bytes, and the rest would be cut off.* name={name}$"):
-        postgres_place.sink(table=name).prepare(FIELDS, ["k"], is_fresh=True)
+    for table, schema in ((name, "public"), ("t", name)):
+        with pytest.raises(InvalidJobError, match=f"longer than the 63 bytes of a name.* found={name}"):
+            Sink.postgres(postgres_place.url, table, table_schema=schema)
+    with pytest.raises(InvalidJobError, match=f"longer than the 63 bytes of a name.* name={name}$"):
+        postgres_place.sink().prepare([*FIELDS, pa.field(name, pa.int64())], ["k"], is_fresh=True)
 
 
 def test_a_value_that_is_too_long_and_a_trigger_that_objects_are_told_with_their_row(postgres_place: Place) -> None:

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.tables.table_sink import TableSink
 from mixedmode.time.window_range import WindowRange
 from tests.tables.places import Place, Row
@@ -66,6 +66,38 @@ def test_rows_of_the_windows_are_replaced_and_the_job_goes_on(place: Place, keys
     newer = prepared(place, keys, is_fresh=False, generation=2)
     newer.roll_back(Epoch(2))
     assert rows_in(place) == [("a", 0), ("a", 100), ("b", 0), ("new", 200)], "going back leaves the new rows"
+
+
+@pytest.mark.parametrize("keys", [(), KEY], ids=["appends", "upserts"])
+def test_going_back_to_before_the_checkpoints_of_a_backfill_is_refused(place: Place, keys: tuple[str, ...]) -> None:
+    filled(place, keys)
+    new = [window(1, "a", 100), window(2, "new", 200)]
+    replace(place, keys, new)
+    after = rows_in(place)
+    newer = prepared(place, keys, is_fresh=False, generation=2)
+    with pytest.raises(CorruptStateError, match="cannot become what it was after this epoch"):
+        newer.roll_back(Epoch(1))
+    assert rows_in(place) == after
+
+
+def test_going_back_to_an_epoch_without_rows_leaves_the_rows_of_a_backfill(place: Place) -> None:
+    """Epoch 1 is the newest one with rows up to the oldest checkpoint, which is epoch 2."""
+    sink = prepared(place, ())
+    for epoch in (0, 1, 4):
+        sink.publish(Epoch(epoch), [place.stage(sink, epoch, [window(epoch, "a", epoch)], fields=FIELDS)])
+    replace(place, (), [window(1, "a", 100)])
+    prepared(place, (), is_fresh=False, generation=2).roll_back(Epoch(2))
+    assert rows_in(place) == [("a", 0), ("a", 100)]
+
+
+def test_a_table_without_rows_up_to_the_oldest_checkpoint_is_not_changed(place: Place) -> None:
+    sink = prepared(place, ())
+    with pytest.raises(InvalidJobError, match="no rows of an epoch up to the oldest checkpoint"):
+        replace(place, (), [window(1, "a", 100)])
+    sink.publish(Epoch(3), [place.stage(sink, 3, [window(3, "a", 3)], fields=FIELDS)])
+    with pytest.raises(InvalidJobError, match="oldest_checkpoint=2, oldest_epoch_in_table=3"):
+        replace(place, (), [window(1, "a", 100)])
+    assert rows_in(place) == [("a", 3)]
 
 
 def test_a_refused_row_leaves_all_rows_as_they_were(place: Place) -> None:

@@ -278,6 +278,16 @@ def test_a_row_of_the_bookkeeping_that_is_deleted_while_the_job_runs_is_told_as_
 # --- tables of a user's own ------------------------------------------------------------------------------------------
 
 
+def test_a_row_of_the_bookkeeping_that_was_damaged_is_told_as_such(place: Place) -> None:
+    sink = place.sink()
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    place.sql("UPDATE _mixedmode SET key_columns = 'k'")
+    with pytest.raises(InvalidJobError, match=r"key_columns': 'k'.*table=totals$"):
+        sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1)))])
+    with pytest.raises(InvalidJobError, match="Put the row back from a copy"):
+        place.sink(generation=2).prepare(FIELDS, ["k"], is_fresh=False)
+
+
 def test_with_create_false_everything_has_to_be_there(place: Place) -> None:
     place.sql("CREATE TABLE another (x int)")
     with pytest.raises(InvalidJobError, match=r"the bookkeeping table is not there.*CREATE TABLE .*_mixedmode"):

@@ -15,6 +15,7 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.postgres.types import ActualType, created_as, holds
 from mixedmode.connectors.sqlite import types as sqlite_types
 from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.tables.text import as_text as text_of
 from tests.tables.places import Place
 
 INF, NAN = math.inf, math.nan
@@ -134,6 +135,42 @@ def test_a_key_of_any_type_is_updated_and_deleted(place: Place, name: str, key: 
     for epoch, operation in enumerate(["upsert", "upsert", "delete"]):
         sink.publish(Epoch(epoch), [place.stage(sink, epoch, [(operation, key, epoch)], fields=fields)])
         assert place.sql("SELECT n FROM totals") == ([] if operation == "delete" else [(epoch,)])
+
+
+#: {days since 1970: the date}; years beyond 32767 have more than 16 bits
+FAR_DAYS = {-12_687_795: "-32769-12-31", 0: "1970-01-01", 11_248_737: "32767-12-31", 11_248_738: "32768-01-01",
+            106_651_000: "293970-07-10"}  # fmt: skip
+FAR_TYPES = {pa.date32(): "", pa.timestamp("us"): " 23:59:59.999999", pa.timestamp("us", "UTC"): " 23:59:59.999999Z"}
+
+
+def far_moments(kind: pa.DataType, days: list[int]) -> pa.Array:
+    """Return the ends of days, and NULL."""
+    if pa.types.is_date32(kind):
+        return pa.array([*days, None], pa.int32()).cast(kind)
+    return pa.array([*((day + 1) * 86_400_000_000 - 1 for day in days), None], pa.int64()).cast(kind)
+
+
+@pytest.mark.parametrize("kind", FAR_TYPES, ids=str)
+def test_years_with_more_than_16_bits_are_written_right(kind: pa.DataType) -> None:
+    values = far_moments(kind, list(FAR_DAYS))
+    texts = [*(f"{date}{FAR_TYPES[kind]}" for date in FAR_DAYS.values()), None]
+    assert text_of(values).to_pylist() == texts
+    structs = pa.StructArray.from_arrays([values], names=["x"])
+    assert [json.loads(text)["x"] for text in text_of(structs).to_pylist()] == texts
+    assert text_of(far_moments(kind, [-(2**63) // 86_400_000_000])).to_pylist()[0].startswith("-290308-12-21")
+
+
+@pytest.mark.parametrize("kind", FAR_TYPES, ids=str)
+def test_a_table_has_years_with_more_than_16_bits(place: Place, kind: pa.DataType) -> None:
+    day = 106_651_000
+    sink = place.sink()
+    fields = [pa.field("k", pa.string()), pa.field("at", kind)]
+    sink.prepare(fields, ["k"], is_fresh=True)
+    columns = [["insert", "insert"], ["far", "null"], far_moments(kind, [day])]
+    sink.publish(Epoch(0), [place.stage_table(sink, 0, pa.table(columns, names=["_op", "k", "at"]))])
+    ((found,),) = place.sql("SELECT CAST(at AS text) FROM totals WHERE k = 'far'")
+    expected = f"{FAR_DAYS[day]}{FAR_TYPES[kind]}"
+    assert found == (expected if place.kind == "sqlite" else expected.replace("Z", "+00"))
 
 
 def not_folded(moment: datetime) -> datetime:

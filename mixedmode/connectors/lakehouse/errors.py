@@ -21,6 +21,7 @@ _ICEBERG_FILE_GONE = re.compile(
 _NO_COLUMN = re.compile(r"Not a supported type|Invalid schema for v|unsupported data types?|invalid character")
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
+_OTHER_COLUMNS = re.compile(r"\[(DELTA_STREAMING_(?:INCOMPATIBLE_SCHEMA_CHANGE|SCHEMA_MISMATCH_ON_RESTART)\w*)\]")
 _CHANGED = (
     "the table of a source was changed by an update, a delete or a merge, and a stream reads what is added to a table "
     "only; nothing was committed. Either pass over such changes, with {option} in the source's options (rows that were "
@@ -75,7 +76,14 @@ def lakehouse_problem(text: str) -> InvalidJobError | None:
             "the table of a source no longer has what the job has yet to read: commits of its log have expired, or "
             "files were removed. Nothing was committed. Keep them for longer than the job may stand still "
             "(delta.logRetentionDuration, VACUUM; history.expire.max-snapshot-age-ms). "
-            f"{_NEW_JOB}{'' if found is None else f'. file={found[1]}'}"
+            f"{_NEW_JOB}. If the table is a dimension that was made anew while an epoch read it, only start the job "
+            f"again{'' if found is None else f'. file={found[1]}'}"
+        )
+    found = _OTHER_COLUMNS.search(text)
+    if found is not None:
+        return InvalidJobError(
+            "a column of the Delta table of a source was renamed or dropped, or got another type, and a stream of "
+            f"Delta does not read past that. Nothing was committed. {_NEW_JOB}. cause={found[1]}"
         )
     found = _NEW_COLUMNS.search(text)
     if found is not None:

@@ -59,6 +59,12 @@ from mixedmode.spark.errors import spark_text
 from mixedmode.time.window_range import WindowRange
 
 _CAUSE_LENGTH_MAX = 500
+_REPEATS = 4  # of a commit of a backfill
+_PUBLISHED_LATER = "What is committed stays so, and is published when the job is started again, or repeats the epoch."
+_BACKFILL_AGAIN = (
+    "Nothing was replaced. If the cause is a commit of the job, which comes in between whenever the interval of its "
+    "checkpoints is shorter than this takes: pause the job (`mixedmode pause`), and do the same again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +185,20 @@ class LakehouseSink(StagedSink):
     def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
         """Replace also rows of these windows that others wrote: a row does not say who wrote it."""
         names = self._ready.names
-        with self._outside("replace windows of"):
+        with self._outside("replace windows of", then=_BACKFILL_AGAIN):
             given = replacing_rows(rows, names, before)
             self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
-            self._table.write(replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0))
+            sql, mark = replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0)
+            self._write_between(sql, mark)
         reach("table-committed", before)
+
+    def _write_between(self, sql: str, mark: Mark) -> None:
+        """Run a statement that replaces rows. A commit of the job that comes in between makes it fail: then repeat."""
+        for _ in range(_REPEATS):
+            with suppress(PySparkException, Py4JError):
+                self._table.write(sql, mark)
+                return
+        self._table.write(sql, mark)
 
     def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         waiting = [file for file in staged if self.store.exists(file.staged_path)]
@@ -333,7 +348,7 @@ class LakehouseSink(StagedSink):
         )
 
     @contextmanager
-    def _outside(self, action: str) -> Iterator[None]:
+    def _outside(self, action: str, *, then: str = _PUBLISHED_LATER) -> Iterator[None]:
         """Convert Spark's errors about the table to our kinds of error."""
         try:
             yield
@@ -342,10 +357,7 @@ class LakehouseSink(StagedSink):
             found = columns_problem(cause, self._where)
             if found is None and isinstance(error, AnalysisException):
                 found = self._not_there(cause)
-            msg = (
-                f"Spark could not {action} the table of an output. What is committed stays so, and is published when "
-                f"the job is started again, or repeats the epoch. {self._where}, cause={cause}"
-            )
+            msg = f"Spark could not {action} the table of an output. {then} {self._where}, cause={cause}"
             raise found or RetryableError(msg) from error
 
 

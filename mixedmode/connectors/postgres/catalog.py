@@ -6,13 +6,12 @@ from typing import Any
 
 import psycopg
 
+from mixedmode.connectors.postgres.spec import CUT_OFF, is_cut_off
 from mixedmode.connectors.postgres.types import ActualType, created_as, holds
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.database import Shape
 
-__all__ = ["ActualColumn", "check_names", "columns_of", "differences", "has_unique_key", "types_of"]
-
-_NAME_BYTES_MAX = 63  # the server truncates longer names, and only issues a notice
+__all__ = ["ActualColumn", "check_columns", "columns_of", "differences", "has_unique_key", "types_of"]
 
 _COLUMNS = """
 SELECT a.attname, coalesce(b.typname, t.typname), format_type(a.atttypid, a.atttypmod),
@@ -68,14 +67,11 @@ class ActualColumn:
     is_needed: bool
 
 
-def check_names(*names: str) -> None:
-    """Raise InvalidJobError for a name that the server would truncate."""
+def check_columns(names: Sequence[str]) -> None:
+    """Raise InvalidJobError for the name of a column that the server would truncate."""
     for name in names:
-        if len(name.encode()) > _NAME_BYTES_MAX:
-            msg = (
-                f"PostgreSQL's names have at most {_NAME_BYTES_MAX} bytes, and the rest would be cut off. Give the "
-                f"table or column a shorter one. name={name}"
-            )
+        if is_cut_off(name):
+            msg = f"the name of a column {CUT_OFF}. Give the column a shorter one in a sql step. name={name}"
             raise InvalidJobError(msg)
 
 

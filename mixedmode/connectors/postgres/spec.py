@@ -15,10 +15,17 @@ from mixedmode.config.sources import SourceSpec
 _ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 _URL = "postgresql://user:${env:NAME}@host:5432/database, with any option of libpq behind ?"
 _SCHEMES = ("postgresql://", "postgres://")
+_NAME_BYTES_MAX = 63  # the server truncates longer names, and only issues a notice
+CUT_OFF = f"is longer than the {_NAME_BYTES_MAX} bytes of a name in PostgreSQL, and the rest would be cut off"
 _CREATE = (
     "true: the table, its primary key and the bookkeeping table `_mixedmode` are created where they are missing; "
     "false: they have to be there"
 )
+
+
+def is_cut_off(name: str) -> bool:
+    """Return whether the server would truncate a name."""
+    return len(name.encode()) > _NAME_BYTES_MAX
 
 
 class PostgresSinkSpec(SinkSpec):
@@ -42,6 +49,9 @@ class PostgresSinkSpec(SinkSpec):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from _url_findings(self.url)
+        for setting, name in (("table", self.table), ("table_schema", self.table_schema)):
+            if is_cut_off(name):
+                yield (setting,), f" {CUT_OFF}. Write a shorter one. found={name}"
 
 
 class PostgresTableSpec(SourceSpec):

@@ -7,7 +7,6 @@ remaining rows go through the temporary table.
 Every transaction has its own connection, so no connection is open, or was closed by a firewall, between two epochs.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +18,7 @@ from psycopg import errors, sql
 from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch
-from mixedmode.connectors.postgres.catalog import check_names, columns_of, differences, has_unique_key, types_of
+from mixedmode.connectors.postgres.catalog import check_columns, columns_of, differences, has_unique_key, types_of
 from mixedmode.connectors.postgres.connection import Login, connected
 from mixedmode.connectors.postgres.types import created_as, csv_bytes
 from mixedmode.errors import InvalidJobError
@@ -36,7 +35,7 @@ from mixedmode.sinks.tables.database import (
     Transaction,
 )
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
-from mixedmode.sinks.tables.ledger import LEDGER, Entry
+from mixedmode.sinks.tables.ledger import ENTRY_COLUMNS, LEDGER, Entry, entry_of, row_of
 from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
 
 __all__ = ["PostgresTable"]
@@ -44,11 +43,11 @@ __all__ = ["PostgresTable"]
 _LOCK_TIMEOUT = "30s"  # a suspended driver may hold the lock on the ledger's row
 _ROWS_SENT = 4_096
 _ROWS, _KEYS = "_mixedmode_rows", "_mixedmode_keys"
-_ENTRY = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
-_SELECT_ENTRY = f"SELECT {', '.join(_ENTRY)} FROM {{}} WHERE table_name = %s FOR UPDATE"  # noqa: S608
+_LISTED = ", ".join(ENTRY_COLUMNS)
+_SELECT_ENTRY = f"SELECT {_LISTED} FROM {{}} WHERE table_name = %s FOR UPDATE"  # noqa: S608
 _PUT_ENTRY = (
-    f"INSERT INTO {{}} AS e (table_name, {', '.join(_ENTRY)}) VALUES (%s{', %s' * len(_ENTRY)}) "  # noqa: S608
-    f"ON CONFLICT (table_name) DO UPDATE SET ({', '.join(_ENTRY)}) = ({', '.join(f'EXCLUDED.{n}' for n in _ENTRY)})"
+    f"INSERT INTO {{}} AS e (table_name, {_LISTED}) VALUES (%s{', %s' * len(ENTRY_COLUMNS)}) "  # noqa: S608
+    f"ON CONFLICT (table_name) DO UPDATE SET ({_LISTED}) = ({', '.join(f'EXCLUDED.{n}' for n in ENTRY_COLUMNS)})"
 )
 #: what the server says of a table that has lost its columns, its key or itself
 _CHANGES = (errors.UndefinedTable, errors.UndefinedColumn, errors.DatatypeMismatch, errors.InvalidColumnReference)
@@ -152,7 +151,7 @@ class PostgresTransaction(Transaction):
 
     @override
     def differences(self, shape: Shape) -> Sequence[str] | None:
-        check_names(self._schema, self._name, *shape.names)
+        check_columns(shape.names)
         actual = columns_of(self._connection, self._schema, self._name)
         if actual is None:
             for field in shape.fields:
@@ -185,17 +184,12 @@ class PostgresTransaction(Transaction):
     def entry(self) -> Entry | None:
         statement = sql.SQL(_SELECT_ENTRY).format(self._ledger)
         row = self._connection.execute(statement, [self._name]).fetchone()
-        if row is None:
-            return None
-        job, output, run, owner, generation, keys, first, last, content = row
-        return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
+        return None if row is None else entry_of(row, self._name)
 
     @override
     def put(self, entry: Entry) -> None:
         statement = sql.SQL(_PUT_ENTRY).format(self._ledger)
-        values = {name: getattr(entry, name) for name in _ENTRY}
-        values["key_columns"] = json.dumps(entry.key_columns)
-        self._connection.execute(statement, [self._name, *values.values()])
+        self._connection.execute(statement, [self._name, *row_of(entry)])
 
     @override
     def has_rows(self) -> bool:

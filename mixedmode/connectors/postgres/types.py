@@ -117,7 +117,8 @@ def _csv_column(column: pa.ChunkedArray) -> pa.ChunkedArray:
         texts = [pc.binary_join_element_wise(as_text(chunk), " microseconds", "") for chunk in column.chunks]
         return pa.chunked_array(texts, pa.string())
     is_binary = pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type)
-    if is_binary or is_nested(data_type):
+    is_moment = pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)
+    if is_binary or is_moment or is_nested(data_type):
         return pa.chunked_array([as_text(chunk) for chunk in column.chunks], pa.string())
     return column
 

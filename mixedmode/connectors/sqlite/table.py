@@ -8,7 +8,6 @@ Every transaction has its own connection. The database is a single file, besides
 it open.
 """
 
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -35,14 +34,13 @@ from mixedmode.sinks.tables.database import (
 )
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name
 from mixedmode.sinks.tables.history import quoted as _quoted
-from mixedmode.sinks.tables.ledger import LEDGER, Entry
+from mixedmode.sinks.tables.ledger import ENTRY_COLUMNS, LEDGER, Entry, entry_of, row_of
 from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
 
 __all__ = ["SqliteTable"]
 
 _LOCK_SECONDS = 10.0  # how long to wait for another writer
 _CACHE_KIB = 65_536
-_LEDGER_COLUMNS = ("job", "output", "run", "owner", "generation", "key_columns", "first_epoch", "last_epoch", "content")
 _LEDGER_DDL = (
     f'CREATE TABLE "{LEDGER}" (table_name TEXT PRIMARY KEY NOT NULL, job TEXT NOT NULL, output TEXT NOT NULL, '
     "run TEXT NOT NULL, owner TEXT NOT NULL, generation INTEGER NOT NULL, key_columns TEXT NOT NULL, "
@@ -236,23 +234,17 @@ class SqliteTransaction(Transaction):
     @override
     def entry(self) -> Entry | None:
         """Read the entry without a lock on the row: SQLite locks the file as a whole."""
-        statement = f'SELECT {", ".join(_LEDGER_COLUMNS)} FROM "{LEDGER}" WHERE {_THIS_TABLE}'
+        statement = f'SELECT {", ".join(ENTRY_COLUMNS)} FROM "{LEDGER}" WHERE {_THIS_TABLE}'
         row = self._connection.execute(statement, [self._table]).fetchone()
-        if row is None:
-            return None
-        job, output, run, owner, generation, keys, first, last, content = row
-        return Entry(job, output, run, owner, generation, tuple(json.loads(keys)), first, last, content)
+        return None if row is None else entry_of(row, self._table)
 
     @override
     def put(self, entry: Entry) -> None:
         statement = (
-            f'INSERT INTO "{LEDGER}" (table_name, {", ".join(_LEDGER_COLUMNS)}) '
-            f"VALUES (?{', ?' * len(_LEDGER_COLUMNS)})"
+            f'INSERT INTO "{LEDGER}" (table_name, {", ".join(ENTRY_COLUMNS)}) VALUES (?{", ?" * len(ENTRY_COLUMNS)})'
         )
-        values = {name: getattr(entry, name) for name in _LEDGER_COLUMNS}
-        values["key_columns"] = json.dumps(entry.key_columns)
         self._connection.execute(f'DELETE FROM "{LEDGER}" WHERE {_THIS_TABLE}', [self._table])
-        self._connection.execute(statement, [self._table, *values.values()])
+        self._connection.execute(statement, [self._table, *row_of(entry)])
 
     @override
     def has_rows(self) -> bool:

@@ -12,23 +12,30 @@ Invariants (tests/tables/test_ledger.py):
   I2  after `forget(after)`, exactly the epochs up to `after` count as published
 """
 
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Literal
+
+import msgspec
 
 from mixedmode.checkpoint.contents import NOTHING
 from mixedmode.checkpoint.types import Epoch, Generation
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 
 __all__ = [
+    "ENTRY_COLUMNS",
     "LEDGER",
     "Entry",
     "Writer",
     "check_content",
     "check_generation",
     "check_may_prepare",
+    "entry_of",
     "is_published",
     "new_entry",
     "published",
+    "row_of",
 ]
 
 #: the bookkeeping table, with one row per table beside it
@@ -80,6 +87,25 @@ class Entry:
         last = None if first is None or self.last_epoch is None else Epoch(min(self.last_epoch, after))
         own = replace(self, owner=writer.owner, generation=writer.generation)
         return replace(own, first_epoch=first, last_epoch=last, content=content)
+
+
+#: the columns of the ledger beside `table_name`, in the order of `entry_of` and `row_of`
+ENTRY_COLUMNS = tuple(field.name for field in fields(Entry))
+
+
+def entry_of(values: Sequence[object], table: str) -> Entry:
+    """Return the row with these values.  Raises InvalidJobError if another program has written them."""
+    row = dict(zip(ENTRY_COLUMNS, values, strict=True))
+    try:
+        return msgspec.convert({**row, "key_columns": msgspec.json.decode(str(row["key_columns"]))}, Entry)
+    except msgspec.MsgspecError as error:
+        raise InvalidJobError(_DAMAGED.format(cause=error, row=row, table=table)) from error
+
+
+def row_of(entry: Entry) -> list[object]:
+    """Inverse of `entry_of`."""
+    row = {name: getattr(entry, name) for name in ENTRY_COLUMNS}
+    return list({**row, "key_columns": json.dumps(entry.key_columns)}.values())
 
 
 def new_entry(writer: Writer, key_columns: tuple[str, ...]) -> Entry:
@@ -156,6 +182,11 @@ def check_may_prepare(entry: Entry | None, writer: Writer, place: str, *, is_fre
         raise InvalidJobError(_NOT_HERE.format(place=place))
 
 
+_DAMAGED = (
+    "the row of this table in _mixedmode has other values than this program writes, so it does not tell what the table "
+    "has. Put the row back from a copy, and start the job again. Without a copy, give the job an empty table and a new "
+    "checkpointing.dir. cause={cause}, row={row}, table={table}"
+)
 _NO_ENTRY = (
     "the row of this table in _mixedmode was deleted while the job runs, so nothing of the epoch is in the table. Put "
     "it back from a copy, and start the job again: the epoch, which is committed, is written then. Without a copy, "

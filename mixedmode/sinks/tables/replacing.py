@@ -1,7 +1,9 @@
 """Replaces the rows of windows in a table, in one transaction, beside the epochs of the job.
 
-The ledger is read and not changed: the rows belong to epochs that are published, and to which the job can no longer go
-back. So the history of the table, by which it goes back, has nothing about them.
+The ledger is read and not changed: the rows belong to epochs that are published. They get the number of the newest
+epoch with rows up to the oldest checkpoint, so going back to a checkpoint leaves them. A savepoint may be older. Going
+back to it would delete the rows, also those of windows that its state no longer has. So the history of the table, by
+which it goes back, ends there, and going back further is refused.
 """
 
 import pyarrow as pa
@@ -20,21 +22,25 @@ _INSERT = "insert"
 
 
 def replace_rows(
-    transaction: Transaction, writer: Writer, shape: Shape, rows: pa.Table, windows: WindowRange, epoch: Epoch
+    transaction: Transaction, writer: Writer, shape: Shape, rows: pa.Table, windows: WindowRange, before: Epoch
 ) -> None:
-    """Delete the rows of the windows, and insert `rows` as rows of `epoch`.
+    """Delete the rows of the windows, and insert `rows`.  before: see Sink.replace_windows.
 
-    Raise InvalidJobError if the table is another job's or run's, RefusedError if the database refuses a row.
+    Raise InvalidJobError if the table is another job's or run's, or has no epoch up to `before`; RefusedError if the
+    database refuses a row.
     """
-    entry = transaction.entry()
-    _check_owner(entry, writer)
+    first = _entry_of(transaction, writer).first_epoch
+    if first is None or first > before:
+        raise InvalidJobError(_NO_EPOCH.format(before=before, first=first))
     for name in shape.key_columns:
         if rows.column(name).null_count:
             msg = "a key column is NULL"
             raise RefusedError(msg, column=name)
     transaction.delete_windows(windows)
+    mark = transaction.history.newest_mark(before)
+    transaction.history.prune(before)
     transaction.begin(shape, saves=None)
-    given = _with_own_columns(rows, shape, epoch)
+    given = _with_own_columns(rows, shape, before if mark is None else mark.epoch)
     for start in range(0, given.num_rows, _BATCH_ROWS):
         transaction.apply(given.slice(start, _BATCH_ROWS))
 
@@ -47,10 +53,19 @@ def _with_own_columns(rows: pa.Table, shape: Shape, epoch: Epoch) -> pa.Table:
     return rows.append_column(OP_COLUMN, pa.array([_INSERT] * rows.num_rows, pa.string()))
 
 
-def _check_owner(entry: Entry | None, writer: Writer) -> None:
+def _entry_of(transaction: Transaction, writer: Writer) -> Entry:
+    entry = transaction.entry()
     if entry is None or (entry.job, entry.output, entry.owner) != (writer.job, writer.output, writer.owner):
         msg = (
             "the table does not belong to this job and its checkpoint folder, so nothing was replaced. Give the job "
             f"file and the options that the job runs with. job={writer.job}"
         )
         raise InvalidJobError(msg)
+    return entry
+
+
+_NO_EPOCH = (
+    "the table has no rows of an epoch up to the oldest checkpoint, so going back to a checkpoint would delete those "
+    "of the backfill. Let the job commit more epochs, and do the same again. Nothing was replaced. "
+    "oldest_checkpoint={before}, oldest_epoch_in_table={first}"
+)

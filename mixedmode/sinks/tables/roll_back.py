@@ -95,7 +95,8 @@ _NEW_TABLE = (
 )
 _TOO_OLD = (
     "the table cannot become what it was after this epoch: its history (_mixedmode_history_*) no longer has the rows "
-    f"that later epochs replaced. {_NEW_TABLE}A larger checkpointing.num-retained keeps a longer history. "
+    f"that later epochs, or a backfill, replaced. {_NEW_TABLE}A larger "
+    "checkpointing.num-retained keeps a longer history. "
     "epoch={epoch}, newest_epoch_in_table={last}, table={place}"
 )
 _ANOTHER_PAST = (

@@ -20,6 +20,8 @@ __all__ = ["as_json", "as_text", "is_nested"]
 
 _HEX = np.frombuffer(bytes(range(256)).hex().encode(), "u2")  # the two digits of each byte, side by side
 _MUST_ESCAPE = r"[\x00-\x1f]"
+_DAY_US = 86_400_000_000
+_DAYS = (-12_687_428, 11_248_737)  # since 1970, of the years -32,767 to 32,767: those of Arrow have 16 bits
 
 
 def is_nested(data_type: pa.DataType) -> bool:
@@ -38,6 +40,8 @@ def as_text(column: pa.Array) -> pa.Array:
         return _hex(column)
     if pa.types.is_duration(data_type):
         column = column.cast(pa.duration("us")).cast(pa.int64())
+    if pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type):
+        return _moments(column)
     return column.cast(pa.string())
 
 
@@ -110,6 +114,23 @@ def _plain_decimals(column: pa.Array) -> pa.Array:
         return text
     plain = [format(value, "f") for value in column.filter(with_exponent).to_pylist() if value is not None]
     return pc.replace_with_mask(text, with_exponent.fill_null(False), pa.array(plain, pa.string()))
+
+
+def _moments(column: pa.Array) -> pa.Array:
+    """Return dates or timestamps as text. Arrow cannot write years that have more than 16 bits, and numpy can."""
+    is_date, zone = pa.types.is_date32(column.type), getattr(column.type, "tz", None)
+    numbers = column.cast(pa.int32() if is_date else pa.timestamp("us", zone)).cast(pa.int64())
+    unit = 1 if is_date else _DAY_US
+    far = pc.or_(pc.less(numbers, _DAYS[0] * unit), pc.greater_equal(numbers, (_DAYS[1] + 1) * unit)).fill_null(False)
+    if not pc.any(far).as_py():
+        return column.cast(pa.string())
+    text = pc.if_else(far, None, column).cast(pa.string())
+    days, clock = np.divmod(numbers.filter(far).to_numpy(), unit)
+    written = pa.array(np.datetime_as_string(days.astype("M8[D]")).tolist(), pa.string())
+    if not is_date:
+        clock = pa.array(clock, pa.int64()).cast(pa.time64("us")).cast(pa.string())
+        written = pc.binary_join_element_wise(written, clock, " ")
+    return pc.replace_with_mask(text, far, pc.binary_join_element_wise(written, "" if zone is None else "Z", ""))
 
 
 def _hex(column: pa.Array) -> pa.Array:
