@@ -335,7 +335,8 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
 
 
 def _not_yaml(mark: Mark, detail: str) -> str:
-    return f"{mark}: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: {detail}"
+    advice = "Check the indentation, quotes and brackets here. A text with `: ` in it needs quotes, as does `*` alone."
+    return f"{mark}: this is not valid YAML. {advice} YAML says: {detail}"
 
 
 def _line(node: yaml.Node) -> int:

@@ -11,6 +11,10 @@ from mixedmode.config.document import Document
 from mixedmode.config.reader import read_document
 from mixedmode.errors import InvalidJobError
 
+NOT_YAML = (
+    "this is not valid YAML. Check the indentation, quotes and brackets here. A text with `: ` in it needs quotes, as "
+    "does `*` alone. YAML says: "
+)
 HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 
 
@@ -246,10 +250,7 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ("a", "job.yaml:1: the job file must be a section of keys (name, sources, steps, sink), not text."),
         (
             "a: b\nc: [d\n",
-            (
-                "job.yaml:3: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "expected ',' or ']', but got '<stream end>', while parsing a flow sequence"
-            ),
+            (f"job.yaml:3: {NOT_YAML}expected ',' or ']', but got '<stream end>', while parsing a flow sequence"),
         ),
         (
             "a:\n\tb: c",
@@ -257,32 +258,28 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ),
         (
             'a: "\x85',  # a line end of YAML 1.1
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: found "
-                "unexpected end of stream, while scanning a quoted scalar"
-            ),
+            (f"job.yaml:2: {NOT_YAML}found unexpected end of stream, while scanning a quoted scalar"),
         ),
         ("a: b\nc:\td", "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces."),
         (
             "a: *b",
-            (
-                "job.yaml:1: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "found undefined alias 'b'"
-            ),
+            (f"job.yaml:1: {NOT_YAML}found undefined alias 'b'"),
+        ),
+        (
+            "sql: SELECT 'a: b'",
+            f"job.yaml:1: {NOT_YAML}mapping values are not allowed here",
+        ),
+        (
+            "aggregate: {orders: *, revenue: sum(x)}",
+            (f"job.yaml:1: {NOT_YAML}expected alphabetic or numeric character, but found ',', while scanning an alias"),
         ),
         (
             "a: b\n---\nc: d",
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: but "
-                "found another document, expected a single document in the stream"
-            ),
+            (f"job.yaml:2: {NOT_YAML}but found another document, expected a single document in the stream"),
         ),
         (
             "a: b\nc: \x00",
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "special characters are not allowed, U+0000"
-            ),
+            (f"job.yaml:2: {NOT_YAML}special characters are not allowed, U+0000"),
         ),
     ],
 )
