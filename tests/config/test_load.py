@@ -330,7 +330,7 @@ PROCESSED = """\
   - name: alerts
     key-by: origin
     process: delays.alerts:Alerts
-    args: {above: 15, by.day: {mon-day: 1.5}, names: [a, no]}
+    args: {above: 15, by.day: {mon-day: 1.5}, names: [a, false]}
     output: "origin string, worst long"
     outputs:
       slow: {schema: "origin string", format: parquet, path: run/slow}

@@ -1,5 +1,6 @@
 """Reading YAML: dotted and nested keys mean the same, nothing is dropped silently, and every value knows its place."""
 
+import json
 from typing import Any
 
 import pytest
@@ -389,7 +390,7 @@ def test_the_arguments_of_a_process_step_are_read_as_they_are_at_every_depth() -
     document = read(
         "steps:\n"
         "  - process: a:B\n"
-        "    args: {a.b: 1, c: {d.e: [yes, 1.5, {f.g: ~}], h: {}}, i: '2'}\n"
+        "    args: {a.b: 1, c: {d.e: [true, 1.5, {f.g: ~}], h: {}}, i: '2'}\n"
         "    outputs.late.path: x\n"
     )
     assert document.problems == []
@@ -400,6 +401,49 @@ def test_the_arguments_of_a_process_step_are_read_as_they_are_at_every_depth() -
             "outputs": {"late": {"path": "x"}},
         }
     ]
+
+
+#: every place of a map with dots in its keys: {its path: the text of a job file around the map}
+ARGS = {
+    "sources.args.args": "sources: {args: {args: MAP}}",
+    "sources.s.live.args": "sources: {s: {live: {args: MAP}}}",
+    "sources.s.dead-letter.args": "sources.s.dead-letter.args: MAP",
+    "sink.args": "sink: {args: MAP}",
+    "outputs.o.args": "outputs: {o: {args: MAP}}",
+    "outputs.options.args": "outputs.options.args: MAP",
+    "steps[0].args": "steps: [{args: MAP}]",
+    "steps[0].co-process.args": "steps: [{co-process: {args: MAP}}]",
+    "steps[0].late.args": "steps: [{late.args: MAP}]",
+    "steps[0].outputs.args.args": "steps: [{outputs: {args: {args: MAP}}}]",
+}
+OPTIONS = {
+    place.removesuffix("args") + "options": text.replace("args: MAP", "options: MAP") for place, text in ARGS.items()
+}
+OPTIONS["dimensions.d.options"] = "dimensions: {d: {options: MAP}}"
+
+
+def at(document: Document, place: str) -> Any:
+    found: Any = document.values
+    for key in place.replace("[0]", ".0").split("."):
+        found = found[int(key) if key == "0" else key]
+    return found
+
+
+@pytest.mark.parametrize(("place", "text"), ARGS.items())
+def test_arguments_of_a_class_are_the_users_wherever_they_are_and_whatever_their_names(place: str, text: str) -> None:
+    given = {"options": {"retry.on": {"max": 3}, "a": True}, "offsets": {"b.c": [{"options": {"n": 1.5}}]}, "spark": {}}
+    assert at(read(text.replace("MAP", json.dumps(given))), place) == given
+    (problem,) = problems(text.replace("MAP", "{countries: [SE, NO]}"))
+    assert problem.endswith(
+        ": YAML reads this as true or false. Write true or false, or put a text in quotes. found=NO"
+    )
+
+
+@pytest.mark.parametrize(("place", "text"), OPTIONS.items())
+def test_options_keep_their_dots_and_their_texts_wherever_they_are(place: str, text: str) -> None:
+    document = read(text.replace("MAP", "{kafka.security.protocol: SSL, kafka: {linger.ms: 010}, header: yes}"))
+    assert document.problems == []
+    assert at(document, place) == {"kafka.security.protocol": "SSL", "kafka.linger.ms": "010", "header": "true"}
 
 
 def test_an_argument_of_a_process_step_given_twice_is_a_problem() -> None:
