@@ -137,7 +137,7 @@ def _is_of_any_type(path: Path) -> bool:
 
 
 def _needs_value(path: Path) -> bool:
-    is_key = isinstance(path[-1], str) and path[0] == "steps"
+    is_key = isinstance(path[-1], str) and path[0] == "steps" and len(path) > 1
     return is_key and _keys_at(path[:-1]) in (_Keys.EXPANDED, _Keys.NAMES)
 
 
@@ -348,7 +348,10 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
 
 
 def _not_yaml(mark: Mark, detail: str) -> str:
-    advice = "Check the indentation, quotes and brackets here. A text with `: ` in it needs quotes, as does `*` alone."
+    advice = (
+        "Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in it, if it is `*`, and, "
+        "between { and }, if it has commas or braces."
+    )
     return f"{mark}: this is not valid YAML. {advice} YAML says: {detail}"
 
 

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.spark
 DDL = "k string, v bigint, at timestamp, l array<bigint>"
 _SUGGESTIONS = re.compile(r"\[(`[^]]*`)]")
 STATEFUL = (
-    "steps[0].sql: this is computed for one record at a time, as an epoch has only some of the records, so what goes "
-    "over several would have another result live than in batch. "
+    "steps[0].sql: SQL sees one record at a time here, because an epoch has only some of the records. The result over "
+    "several records would not be the same live and in batch. "
 )
 KEYED = "Use key-by and aggregate. found=Aggregate"
 DISTINCT = "Use key-by on these columns, with an aggregate such as count(*). found=Distinct"

@@ -13,8 +13,8 @@ from mixedmode.config.reader import read_document
 from mixedmode.errors import InvalidJobError
 
 NOT_YAML = (
-    "this is not valid YAML. Check the indentation, quotes and brackets here. A text with `: ` in it needs quotes, as "
-    "does `*` alone. YAML says: "
+    "this is not valid YAML. Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in "
+    "it, if it is `*`, and, between { and }, if it has commas or braces. YAML says: "
 )
 HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 
@@ -123,6 +123,10 @@ def test_a_key_without_a_value_in_a_step_is_a_problem(step: str, path: str) -> N
 @pytest.mark.parametrize("step", ["args: {a: , b: {c: null}}", "late: {options: {spark.a: }}", "key-by: [~]"])
 def test_null_may_be_a_value_of_the_users_in_a_step(step: str) -> None:
     assert problems(f"steps:\n- {step}") == []
+
+
+def test_steps_without_a_value_are_only_missing() -> None:
+    assert problems("steps:") == []
 
 
 def test_an_alias_is_a_whole_value_and_a_merge_key_is_refused() -> None:
