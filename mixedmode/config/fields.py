@@ -200,9 +200,9 @@ def _table(name: str) -> str:
     return name
 
 
-def _tag(name: str) -> str:
+def _identifier(name: str) -> str:
     if not _NAME.fullmatch(name):
-        text = f": a tag is letters, digits and _, and does not start with a digit. Choose another. found={name}"
+        text = f": this name is letters, digits and _, and does not start with a digit. Choose another. found={name}"
         raise refusal(((), text))
     return name
 
@@ -361,7 +361,7 @@ Text = Annotated[str, AfterValidator(_one_line)]
 #: text of several lines, such as SQL or a schema; it may contain any character
 Lines = Annotated[str, AfterValidator(_not_blank)]
 TableName = Annotated[str, AfterValidator(_table)]
-TagName = Annotated[str, AfterValidator(_tag)]
+Identifier = Annotated[str, AfterValidator(_identifier)]
 OutputName = Annotated[str, AfterValidator(_output)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]

@@ -524,8 +524,8 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             "too slow: {",
             [
                 (
-                    "job.yaml:23: steps[0].outputs.too slow: a tag is letters, digits and _, and does not start with "
-                    "a digit. Choose another. found=too slow"
+                    "job.yaml:23: steps[0].outputs.too slow: this name is letters, digits and _, and does not start "
+                    "with a digit. Choose another. found=too slow"
                 )
             ],
         ),
