@@ -160,8 +160,8 @@ def check_stateless(plan: Node, *, where: str) -> None:
     for node in nodes_of(plan):
         for found, instead in _problems(node):
             msg = (
-                f"{where}: this is computed for one record at a time, as an epoch has only some of the records, so "
-                f"what goes over several would have another result live than in batch. {instead} found={found}"
+                f"{where}: SQL sees one record at a time here, because an epoch has only some of the records. The "
+                f"result over several records would not be the same live and in batch. {instead} found={found}"
             )
             raise InvalidJobError(msg)
 

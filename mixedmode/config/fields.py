@@ -47,6 +47,8 @@ _LITERAL_FIELDS = {
     *("path", "folder", "folder_", "schema_file", "dir", "cert", "savepoints"),
     *("table", "table_schema", "topic_pattern"),
 }
+#: what a shell would replace: a variable in braces; at the beginning, a home folder or a variable
+_SHELL = re.compile(r"\$\{(?:env:)?|\A(?:~|\$[A-Za-z_]\w*)(?=/|\Z)", re.ASCII)
 _ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
 
@@ -94,10 +96,11 @@ class Section(BaseModel):
         yield from ()
 
     def _reference_findings(self) -> Iterator[tuple[Path, str]]:
-        """Yield the texts with `${env:` that nothing resolves, or that do not end it. SQL is left to Spark."""
+        """Yield the texts with a variable or `~` that nothing resolves, or that do not end it. SQL is left to Spark."""
         for name, value in self:
-            if name in _LITERAL_FIELDS and isinstance(value, str) and "${env:" in value:
-                text = " is taken literally: ${env:...} is not replaced in it. Write its value, or give it with --set."
+            found = _shell_part(value) if name in _LITERAL_FIELDS else None
+            if found is not None:
+                text = f" is taken literally: {found} is not replaced in it. Write its value, or give it with --set."
                 yield (key_of(name),), text
             elif name not in _SQL_FIELDS:
                 yield from _unreadable_references(value, (key_of(name),))
@@ -168,6 +171,12 @@ def _one_line(text: str) -> str:
     return text
 
 
+def _shell_part(value: Any) -> str | None:
+    """Return the first part of a path that only a shell would replace, such as `~` or `$HOME`; None without one."""
+    found = _SHELL.search(value) if isinstance(value, str) else None
+    return None if found is None else {"${env:": "${env:...}", "${": "${...}"}.get(found[0], found[0])
+
+
 def _unreadable_references(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     if isinstance(value, str):
         text = unreadable_reference(value)
@@ -191,9 +200,9 @@ def _table(name: str) -> str:
     return name
 
 
-def _tag(name: str) -> str:
+def _identifier(name: str) -> str:
     if not _NAME.fullmatch(name):
-        text = f": a tag is letters, digits and _, and does not start with a digit. Choose another. found={name}"
+        text = f": this name is letters, digits and _, and does not start with a digit. Choose another. found={name}"
         raise refusal(((), text))
     return name
 
@@ -207,8 +216,13 @@ def _output(name: str) -> str:
 
 
 def one_or_more(value: Any) -> Any:
-    """Return a single text as one value in a list, and anything else unchanged."""
-    return (value,) if isinstance(value, str) else value
+    """Return a single text as one value in a list, and a list unchanged. Refuse anything else."""
+    if isinstance(value, str):
+        return (value,)
+    if not isinstance(value, list | tuple):
+        kind = "one_or_more_type"
+        raise PydanticCustomError(kind, kind)
+    return value
 
 
 def _call(value: Any) -> Any:
@@ -347,7 +361,7 @@ Text = Annotated[str, AfterValidator(_one_line)]
 #: text of several lines, such as SQL or a schema; it may contain any character
 Lines = Annotated[str, AfterValidator(_not_blank)]
 TableName = Annotated[str, AfterValidator(_table)]
-TagName = Annotated[str, AfterValidator(_tag)]
+Identifier = Annotated[str, AfterValidator(_identifier)]
 OutputName = Annotated[str, AfterValidator(_output)]
 Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]

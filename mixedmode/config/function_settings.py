@@ -10,7 +10,7 @@ from typing_extensions import override
 from mixedmode.config.broadcasts import BroadcastSpec
 from mixedmode.config.connectors import AnySideOutput, AnySink
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Arguments, InOrder, Lines, TagName, Text
+from mixedmode.config.fields import Arguments, Identifier, InOrder, Lines, Text
 from mixedmode.config.names import repeated
 
 __all__ = ["CustomClass", "FallibleClass", "FunctionSettings"]
@@ -70,10 +70,10 @@ class FunctionSettings(FallibleClass):
     event_time: Text | None = Field(
         default=None, description="the column of `output` with the event time of its rows, for windows in later steps"
     )
-    outputs: Mapping[TagName, AnySideOutput] = Field(
+    outputs: Mapping[Identifier, AnySideOutput] = Field(
         default={}, description="where the rows of each side output go, by tag"
     )
-    broadcast: Mapping[TagName, BroadcastSpec] = Field(
+    broadcast: Mapping[Identifier, BroadcastSpec] = Field(
         default={},
         description="inputs whose rows every subtask has, by the name that the function asks for. Records then wait "
         "until the watermark has passed them",

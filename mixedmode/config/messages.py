@@ -5,7 +5,8 @@ value as `written(path, value)` does, so that `no` in a file is not shown as Fal
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
@@ -14,6 +15,7 @@ from pydantic_core import ErrorDetails
 from mixedmode.config.connectors import ROLES, Kinds, keys_of, kinds_with, role_of
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.fields import Section, key_of
+from mixedmode.config.other_names import OTHER_NAMES, plain_key
 from mixedmode.config.registry import formats_of
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.spelling import did_you_mean, nearest
@@ -29,6 +31,7 @@ _WANTED = {
     "int_type": "a whole number",
     "float_type": "a number",
     "tuple_type": "a list",
+    "one_or_more_type": "text or a list",
     "dict_type": "a section of keys",
     "mapping_type": "a section of keys",
     "model_type": "a section of keys",
@@ -103,7 +106,7 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
         return " must hold at least one entry. Add one."
     if kind == "union_tag_not_found" and isinstance(value, Mapping):
         return f" is no kind of step. Give it {_KINDS}."
-    return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written)
+    return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written, known=_keys_below(model, loc))
 
 
 def _no_format(detail: ErrorDetails, kinds: Kinds) -> str:
@@ -139,7 +142,7 @@ def _connectors_at(model: type[Section], loc: Path) -> Kinds | None:
 
 
 def _unknown_key(loc: Path, model: type[Section]) -> str:
-    section, key = _section_at(model, loc[:-1]), str(loc[-1])
+    section, key, path = _section_at(model, loc[:-1]), str(loc[-1]), _path(loc, model)
     if section in STEP_KINDS.values() and any(key in _keys(other) for other in STEP_KINDS.values()):
         return f" belongs to another kind of step: a step has {_KINDS}. Make it a step of its own."
     family = next((kinds for kinds in map(kinds_with, ROLES) if section in kinds.values()), {})
@@ -148,27 +151,45 @@ def _unknown_key(loc: Path, model: type[Section]) -> str:
         return f" is for another format: {', '.join(others)}. Remove it, or change the format."
     known = _keys(section)
     other_number = {f"{key}s", key.removesuffix("s")}.intersection(known)
-    hint = did_you_mean(key, other_number) or _elsewhere(key, exactly=True) or did_you_mean(key, known)
-    hint = hint or _elsewhere(key)
+    hint = did_you_mean(key, other_number) or _elsewhere(key, path, exactly=True) or did_you_mean(key, known)
+    hint = hint or _of_another_program(key, known) or _elsewhere(key, path)
     return f" is not a known key.{hint} Known keys here: {', '.join(known)}."
 
 
-def _elsewhere(key: str, *, exactly: bool = False) -> str:
-    """Return a hint where in a job a key like this one belongs; with `exactly`, exactly this key."""
+def _of_another_program(key: str, known: Sequence[str]) -> str:
+    """Return a hint for a name that Flink, Spark or SQL has for a setting of this section, or of the whole job."""
+    meant = OTHER_NAMES.get(plain_key(key), ())
+    here = [name for name in meant if name in known or "." in name]
+    return f" Did you mean {here[0]}?" if here else ""
+
+
+def _elsewhere(key: str, path: Path, *, exactly: bool = False) -> str:
+    """Return a hint where in a job a key like the one at `path` belongs; with `exactly`, exactly this key."""
     places: dict[str, list[str]] = {}
-    for known, place in _places(JobSpec, ""):
+    for place, known in keys_by_place(JobSpec).items():
         places.setdefault(known, []).append(place)
     match = key if exactly else nearest(key, places)
     if match not in places:
         return ""
-    outside = [place for place in places[match] if not _FURTHER_IN.match(place)]
-    return f" Did you mean {' or '.join(dict.fromkeys(outside or places[match]))}?"
+    outside = [place for place in places[match] if not _FURTHER_IN.match(place)] or places[match]
+    shared = {place: _shared_keys(place, path) for place in outside}
+    closest = [place for place, count in shared.items() if count == max(shared.values())]
+    return f" Did you mean {' or '.join(closest)}?"
 
 
-def _wrong_type(wanted: str, value: Any, written: str) -> str:
+def _shared_keys(place: str, path: Path) -> int:
+    """Return how many keys the beginnings of a place, such as `steps[].window.tumbling`, and a path share."""
+    keys = place.replace("[]", "").split(".")
+    pairs = zip(keys, (part for part in path if isinstance(part, str)), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] in {pair[1], "<name>"}, pairs))
+
+
+def _wrong_type(wanted: str, value: Any, written: str, *, known: Sequence[str] = ()) -> str:
     given = _kind(value)
     is_single = isinstance(value, str | bool | int | float)
-    advice = " Put it in quotes." if wanted == "text" and is_single else ""
+    advice = " Put it in quotes." if wanted in {"text", "text or a list"} and is_single else ""
+    if wanted == "a section of keys" and known:
+        advice = f" Known keys here: {', '.join(known)}."
     return f" must be {wanted}, not {given}.{advice}" + (f" found={written}" if is_single else "")
 
 
@@ -196,6 +217,14 @@ def _path(loc: Path, model: type[Section]) -> Path:
 def _section_at(model: type[Section], loc: Path) -> type[Section]:
     """Return the section at pydantic's location `loc`, which names the kind of a step or connector before its keys."""
     return _walked(model, loc)[0]
+
+
+def _keys_below(model: type[Section], loc: Path) -> list[str]:
+    """Return the keys of the section that belongs at pydantic's location `loc`; none if several kinds may be there."""
+    around = _section_at(model, loc[:-1])
+    annotation = next((field.annotation for key, field in _fields(around) if key == loc[-1]), None)
+    inner = list(_sections_in(annotation))
+    return _keys(inner[0]) if len(inner) == 1 and get_origin(annotation) not in _MANY else []
 
 
 def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
@@ -229,12 +258,15 @@ def _connectors_in(annotation: Any) -> Kinds | None:
     return next((found for inner in get_args(annotation) if (found := _connectors_in(inner)) is not None), None)
 
 
-def _places(model: type[Section], prefix: str) -> Iterator[tuple[str, str]]:
+def keys_by_place(model: type[Section], prefix: str = "") -> dict[str, str]:
+    """Return {place: its last key} of all settings below a section, such as {"steps[].top.n": "n"}."""
+    places: dict[str, str] = {}
     for key, field in _fields(model):
-        yield key, prefix + key
+        places[prefix + key] = key
         many = _MANY.get(get_origin(field.annotation), "")
         for section in _sections_in(field.annotation):
-            yield from _places(section, f"{prefix}{key}{many}.")
+            places |= keys_by_place(section, f"{prefix}{key}{many}.")
+    return places
 
 
 def _sections_in(annotation: Any) -> Iterator[type[Section]]:

@@ -4,8 +4,8 @@ Keys may be nested or dotted, in any mixture: `execution.checkpointing.interval:
 an `execution:` section elsewhere in the file. In some maps, dots do not separate keys:
 
 * In names chosen by the user (sources, outputs of an aggregate), a dot stays in the name, and the spec refuses it.
-* Keys of Spark or a connector (`spark`, `options` of a source or sink) stay flat and whole, since Spark has both
-  `spark.speculation` and `spark.speculation.interval`.
+* Keys of Spark or a connector (`spark`, `options` of a source, dimension or sink) stay flat and whole, since Spark has
+  both `spark.speculation` and `spark.speculation.interval`.
 * The `args` of a function, a source or a sink are the user's, at every depth; so are `offsets`, which name topics.
 
 Values have the types of YAML; values of the flat maps keep the text as written. A key without a value counts as not
@@ -113,21 +113,31 @@ class _Keys(Enum):
     FLAT = "whole keys of Spark, dots and all"
 
 
+#: {key of a map: how the keys in it are parsed}
+_KEYS: dict[str | int, _Keys] = {
+    **dict.fromkeys(("sources", "dimensions", "outputs", "functions", "broadcast"), _Keys.NAMES),
+    **dict.fromkeys(("args", "offsets", "aggregate"), _Keys.OWN),
+    **dict.fromkeys(("spark", "options"), _Keys.FLAT),
+}
+
+
 def _keys_at(path: Path) -> _Keys:
-    match path:
-        case ("spark",) | ("sources", _, *_, "options") | ("sink", "options") | ("steps", int(), *_, "options"):
-            return _Keys.FLAT
-        case ("sources", _, *below) | ("sink", *below) | ("steps", int(), _, *below) if {"args", "offsets"} & {*below}:
-            return _Keys.OWN
-        case ("sources",) | ("steps", int(), "outputs"):
-            return _Keys.NAMES
-        case ("steps", int(), "aggregate") | ("steps", int(), "args", *_):
-            return _Keys.OWN
-    return _Keys.EXPANDED
+    """Return how the keys of the map at `path` are parsed. Below a map of the user's own keys, all keys are his."""
+    kind = _Keys.EXPANDED
+    for part in path:
+        # a name is followed by the settings of a section, whatever the name is: a source may be called `args`
+        kind = _Keys.EXPANDED if kind is _Keys.NAMES else _KEYS.get(part, _Keys.EXPANDED)
+        if kind in (_Keys.OWN, _Keys.FLAT):
+            break
+    return kind
+
+
+def _is_of_any_type(path: Path) -> bool:
+    return "args" in path and _keys_at(path[:-1]) is _Keys.OWN
 
 
 def _needs_value(path: Path) -> bool:
-    is_key = isinstance(path[-1], str) and path[0] == "steps"
+    is_key = isinstance(path[-1], str) and path[0] == "steps" and len(path) > 1
     return is_key and _keys_at(path[:-1]) in (_Keys.EXPANDED, _Keys.NAMES)
 
 
@@ -278,6 +288,9 @@ class _Tree:
             if is_octal or (isinstance(value, int | float) and ":" in node.value):  # 1:30 is 90
                 text = "YAML does not read this as a decimal number. Write it without leading zeros and colons"
                 self._refuse(self._mark(node), f"{text}, or put a text in quotes. found={node.value}, read_as={value}")
+            if isinstance(value, bool) and _is_of_any_type(path) and node.value.lower() not in {"true", "false"}:
+                text = "YAML reads this as true or false. Write true or false, or put a text in quotes. found="
+                self._refuse(self._mark(node), text + node.value)
             return value
         self._check_tag(node)
         return node.value
@@ -335,7 +348,11 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
 
 
 def _not_yaml(mark: Mark, detail: str) -> str:
-    return f"{mark}: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: {detail}"
+    advice = (
+        "Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in it, if it is `*`, and, "
+        "between { and }, if it has commas or braces."
+    )
+    return f"{mark}: this is not valid YAML. {advice} YAML says: {detail}"
 
 
 def _line(node: yaml.Node) -> int:

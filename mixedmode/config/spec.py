@@ -29,7 +29,7 @@ from mixedmode.config.execution import (
     RuntimeMode,
     StateSpec,
 )
-from mixedmode.config.fields import Count, Section, SparkSettings, TableName, TagName, Text
+from mixedmode.config.fields import Count, Identifier, Section, SparkSettings, TableName, Text
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.graph import MAIN, PREVIOUS, STEP_BEFORE, Graph, input_findings
 from mixedmode.config.names import repeated
@@ -167,7 +167,7 @@ class JobSpec(JobSettings):
         description="what it computes; each reads the one before, or what its `from` names", min_length=1
     )
     sink: AnySink | None = Field(default=None, description="where the rows of the last step go")
-    outputs: Mapping[TagName, AnySink] = Field(
+    outputs: Mapping[Identifier, AnySink] = Field(
         default={}, description="in place of `sink`: where the rows of several steps go, by name"
     )
 

@@ -24,7 +24,8 @@ def read_table_of(source: JobSpec | str | Path, output: str = MAIN_OUTPUT) -> pa
         source = load_job(source).spec
     sinks = {output_name(path): sink for path, sink in source.sinks.items()}
     if output not in sinks:
-        msg = f"the job has no output {output}.{did_you_mean(output, sinks)} Its outputs: {', '.join(sinks)}."
+        hint = did_you_mean(output, sinks)
+        msg = f"the job has no output {output}.{hint} Name one of its outputs: {', '.join(sinks)}."
         raise InvalidJobError(msg)
     folder = sinks[output].folder
     if folder is None:

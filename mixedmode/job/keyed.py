@@ -120,7 +120,7 @@ class WindowedJob(Generic[J]):
         calls.
         having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
         """
-        return _aggregated(self.job, self.settings, {**(outputs or {}), **more}, having)
+        return _aggregated(self.job, self.settings, outputs, more, having)
 
 
 class AllRows:
@@ -144,7 +144,7 @@ class AllRows:
         name: the name of the step.
         having: a condition in SQL over the columns of the result. The row is emitted only while it meets the condition.
         """
-        return _aggregated(self, {"name": name}, {**(outputs or {}), **more}, having)
+        return _aggregated(self, {"name": name}, outputs, more, having)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class KeyedJob(Generic[J]):
         calls.
         having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
         """
-        return _aggregated(self.job, self._settings, {**(outputs or {}), **more}, having)
+        return _aggregated(self.job, self._settings, outputs, more, having)
 
     def process(  # one argument per setting, by keyword
         self,
@@ -282,9 +282,21 @@ class KeyedJob(Generic[J]):
 
 
 def _aggregated(
-    job: J, settings: Mapping[str, Any], outputs: Mapping[str, str | AggregateCall], having: str | None
+    job: J,
+    settings: Mapping[str, Any],
+    outputs: Mapping[str, str | AggregateCall] | None,
+    more: Mapping[str, str | AggregateCall],
+    having: str | None,
 ) -> J:
-    values = {**settings, "aggregate": outputs, "having": having}
+    named: object = {} if outputs is None else outputs
+    if not isinstance(named, Mapping):
+        msg = f'Job.aggregate: each call needs the name of its column, as in aggregate(n="count(*)"). found={outputs}'
+        raise InvalidJobError(msg)
+    twice = sorted(more.keys() & named.keys())
+    if twice:
+        msg = f"Job.aggregate: a column is given twice. Keep one of the two. columns={', '.join(twice)}"
+        raise InvalidJobError(msg)
+    values = {**settings, "aggregate": {**named, **more}, "having": having}
     return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
 
 

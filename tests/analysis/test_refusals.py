@@ -20,8 +20,8 @@ pytestmark = pytest.mark.spark
 DDL = "k string, v bigint, at timestamp, l array<bigint>"
 _SUGGESTIONS = re.compile(r"\[(`[^]]*`)]")
 STATEFUL = (
-    "steps[0].sql: this is computed for one record at a time, as an epoch has only some of the records, so what goes "
-    "over several would have another result live than in batch. "
+    "steps[0].sql: SQL sees one record at a time here, because an epoch has only some of the records. The result over "
+    "several records would not be the same live and in batch. "
 )
 KEYED = "Use key-by and aggregate. found=Aggregate"
 DISTINCT = "Use key-by on these columns, with an aggregate such as count(*). found=Distinct"
@@ -547,7 +547,8 @@ def test_an_event_time_that_is_not_there_or_is_no_time_is_refused(spark: SparkSe
     number = job(folder, Source.parquet(folder / "in", schema=DDL, event_time="v"))
     assert refusal(spark, number.sql("SELECT * FROM t")) == (
         "sources.t.event-time: event time must be a timestamp. Give the column the type timestamp where its type is "
-        "declared. column=v, type=bigint"
+        "declared. A timestamp column of JSON reads a number as seconds since 1970, so milliseconds have to be "
+        "converted before the job reads them. column=v, type=bigint"
     )
 
 

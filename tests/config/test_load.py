@@ -279,7 +279,7 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "key-by: [origin]",
             "key-by: {origin: x}",
-            "job.yaml:18: steps[1].key-by must be a list, not a section of keys.",
+            "job.yaml:18: steps[1].key-by must be text or a list, not a section of keys.",
         ),
         (
             "max(delay)",
@@ -330,7 +330,7 @@ PROCESSED = """\
   - name: alerts
     key-by: origin
     process: delays.alerts:Alerts
-    args: {above: 15, by.day: {mon-day: 1.5}, names: [a, no]}
+    args: {above: 15, by.day: {mon-day: 1.5}, names: [a, false]}
     output: "origin string, worst long"
     outputs:
       slow: {schema: "origin string", format: parquet, path: run/slow}
@@ -412,7 +412,12 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             WINDOWED,
             "window: {tumbling: 1h}",
             "window: 1h",
-            ["job.yaml:18: steps[0].window must be a section of keys, not text. found=1h"],
+            [
+                (
+                    "job.yaml:18: steps[0].window must be a section of keys, not text. Known keys here: tumbling, "
+                    "sliding, session, cumulating, global, time. found=1h"
+                )
+            ],
         ),
         (
             WINDOWED,
@@ -519,8 +524,8 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             "too slow: {",
             [
                 (
-                    "job.yaml:23: steps[0].outputs.too slow: a tag is letters, digits and _, and does not start with "
-                    "a digit. Choose another. found=too slow"
+                    "job.yaml:23: steps[0].outputs.too slow: this name is letters, digits and _, and does not start "
+                    "with a digit. Choose another. found=too slow"
                 )
             ],
         ),

@@ -292,14 +292,24 @@ def test_a_variable_without_its_closing_brace_is_refused(place: Place, name: str
         (("steps", 0, "folder"), "steps[0].folder"),
     ],
 )
-def test_a_variable_in_a_path_is_refused_since_it_would_be_taken_literally(place: Place, name: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/data/${env:STAGE}/x", "${env:...}"),
+        ("/data/${STAGE}/x", "${...}"),
+        ("~/x", "~"),
+        ("~", "~"),
+        ("$HOME/x", "$HOME"),
+    ],
+)
+def test_what_a_shell_would_replace_in_a_path_is_refused(place: Place, name: str, path: str, found: str) -> None:
     job = copy.deepcopy(VALID[1])
     *above, last = place
     around: Any = job
     for key in above:
         around = around[key]
-    around[last] = "/data/${env:STAGE}/x"
+    around[last] = path
     with pytest.raises(InvalidJobError) as caught:
         job_spec_from_mapping(job)
-    said = " is taken literally: ${env:...} is not replaced in it. Write its value, or give it with --set."
+    said = f" is taken literally: {found} is not replaced in it. Write its value, or give it with --set."
     assert f"{name}{said}" in str(caught.value).splitlines()

@@ -1,5 +1,6 @@
 """Reading YAML: dotted and nested keys mean the same, nothing is dropped silently, and every value knows its place."""
 
+import json
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from mixedmode.config.document import Document
 from mixedmode.config.reader import read_document
 from mixedmode.errors import InvalidJobError
 
+NOT_YAML = (
+    "this is not valid YAML. Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in "
+    "it, if it is `*`, and, between { and }, if it has commas or braces. YAML says: "
+)
 HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 
 
@@ -118,6 +123,10 @@ def test_a_key_without_a_value_in_a_step_is_a_problem(step: str, path: str) -> N
 @pytest.mark.parametrize("step", ["args: {a: , b: {c: null}}", "late: {options: {spark.a: }}", "key-by: [~]"])
 def test_null_may_be_a_value_of_the_users_in_a_step(step: str) -> None:
     assert problems(f"steps:\n- {step}") == []
+
+
+def test_steps_without_a_value_are_only_missing() -> None:
+    assert problems("steps:") == []
 
 
 def test_an_alias_is_a_whole_value_and_a_merge_key_is_refused() -> None:
@@ -246,10 +255,7 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ("a", "job.yaml:1: the job file must be a section of keys (name, sources, steps, sink), not text."),
         (
             "a: b\nc: [d\n",
-            (
-                "job.yaml:3: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "expected ',' or ']', but got '<stream end>', while parsing a flow sequence"
-            ),
+            (f"job.yaml:3: {NOT_YAML}expected ',' or ']', but got '<stream end>', while parsing a flow sequence"),
         ),
         (
             "a:\n\tb: c",
@@ -257,32 +263,28 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ),
         (
             'a: "\x85',  # a line end of YAML 1.1
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: found "
-                "unexpected end of stream, while scanning a quoted scalar"
-            ),
+            (f"job.yaml:2: {NOT_YAML}found unexpected end of stream, while scanning a quoted scalar"),
         ),
         ("a: b\nc:\td", "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces."),
         (
             "a: *b",
-            (
-                "job.yaml:1: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "found undefined alias 'b'"
-            ),
+            (f"job.yaml:1: {NOT_YAML}found undefined alias 'b'"),
+        ),
+        (
+            "sql: SELECT 'a: b'",
+            f"job.yaml:1: {NOT_YAML}mapping values are not allowed here",
+        ),
+        (
+            "aggregate: {orders: *, revenue: sum(x)}",
+            (f"job.yaml:1: {NOT_YAML}expected alphabetic or numeric character, but found ',', while scanning an alias"),
         ),
         (
             "a: b\n---\nc: d",
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: but "
-                "found another document, expected a single document in the stream"
-            ),
+            (f"job.yaml:2: {NOT_YAML}but found another document, expected a single document in the stream"),
         ),
         (
             "a: b\nc: \x00",
-            (
-                "job.yaml:2: this is not valid YAML. Check the indentation, quotes and brackets here. YAML says: "
-                "special characters are not allowed, U+0000"
-            ),
+            (f"job.yaml:2: {NOT_YAML}special characters are not allowed, U+0000"),
         ),
     ],
 )
@@ -392,7 +394,7 @@ def test_the_arguments_of_a_process_step_are_read_as_they_are_at_every_depth() -
     document = read(
         "steps:\n"
         "  - process: a:B\n"
-        "    args: {a.b: 1, c: {d.e: [yes, 1.5, {f.g: ~}], h: {}}, i: '2'}\n"
+        "    args: {a.b: 1, c: {d.e: [true, 1.5, {f.g: ~}], h: {}}, i: '2'}\n"
         "    outputs.late.path: x\n"
     )
     assert document.problems == []
@@ -403,6 +405,49 @@ def test_the_arguments_of_a_process_step_are_read_as_they_are_at_every_depth() -
             "outputs": {"late": {"path": "x"}},
         }
     ]
+
+
+#: every place of a map with dots in its keys: {its path: the text of a job file around the map}
+ARGS = {
+    "sources.args.args": "sources: {args: {args: MAP}}",
+    "sources.s.live.args": "sources: {s: {live: {args: MAP}}}",
+    "sources.s.dead-letter.args": "sources.s.dead-letter.args: MAP",
+    "sink.args": "sink: {args: MAP}",
+    "outputs.o.args": "outputs: {o: {args: MAP}}",
+    "outputs.options.args": "outputs.options.args: MAP",
+    "steps[0].args": "steps: [{args: MAP}]",
+    "steps[0].co-process.args": "steps: [{co-process: {args: MAP}}]",
+    "steps[0].late.args": "steps: [{late.args: MAP}]",
+    "steps[0].outputs.args.args": "steps: [{outputs: {args: {args: MAP}}}]",
+}
+OPTIONS = {
+    place.removesuffix("args") + "options": text.replace("args: MAP", "options: MAP") for place, text in ARGS.items()
+}
+OPTIONS["dimensions.d.options"] = "dimensions: {d: {options: MAP}}"
+
+
+def at(document: Document, place: str) -> Any:
+    found: Any = document.values
+    for key in place.replace("[0]", ".0").split("."):
+        found = found[int(key) if key == "0" else key]
+    return found
+
+
+@pytest.mark.parametrize(("place", "text"), ARGS.items())
+def test_arguments_of_a_class_are_the_users_wherever_they_are_and_whatever_their_names(place: str, text: str) -> None:
+    given = {"options": {"retry.on": {"max": 3}, "a": True}, "offsets": {"b.c": [{"options": {"n": 1.5}}]}, "spark": {}}
+    assert at(read(text.replace("MAP", json.dumps(given))), place) == given
+    (problem,) = problems(text.replace("MAP", "{countries: [SE, NO]}"))
+    assert problem.endswith(
+        ": YAML reads this as true or false. Write true or false, or put a text in quotes. found=NO"
+    )
+
+
+@pytest.mark.parametrize(("place", "text"), OPTIONS.items())
+def test_options_keep_their_dots_and_their_texts_wherever_they_are(place: str, text: str) -> None:
+    document = read(text.replace("MAP", "{kafka.security.protocol: SSL, kafka: {linger.ms: 010}, header: yes}"))
+    assert document.problems == []
+    assert at(document, place) == {"kafka.security.protocol": "SSL", "kafka.linger.ms": "010", "header": "true"}
 
 
 def test_an_argument_of_a_process_step_given_twice_is_a_problem() -> None:

@@ -82,7 +82,12 @@ def test_a_global_window_has_a_count() -> None:
         ),
         (
             {"hopping": "1h"},
-            ["hopping is not a known key. Known keys here: tumbling, sliding, session, cumulating, global, time."],
+            [
+                (
+                    "hopping is not a known key. Did you mean sliding? Known keys here: tumbling, sliding, session, "
+                    "cumulating, global, time."
+                )
+            ],
         ),
         ({"tumbling": "1 hour"}, [f"tumbling.size: {NOT_A_DURATION} found=1 hour"]),
         ({"tumbling": 3600}, [f"tumbling.size: {NOT_A_DURATION} found=3600"]),
@@ -174,7 +179,7 @@ def test_a_global_window_has_a_count() -> None:
         ),
         ({"session": {}}, ["session.gap is missing: a session ends when no record comes for this long. Add it."]),
         ({"session": ["30m"]}, ["session.gap: " + NOT_A_DURATION + " found=['30m']"]),
-        ({"global": 100}, ["global must be a section of keys, not a whole number. found=100"]),
+        ({"global": 100}, ["global must be a section of keys, not a whole number. Known keys here: count. found=100"]),
         ({"global": {"count": 0}}, ["global.count must be at least 1. found=0"]),
     ],
 )

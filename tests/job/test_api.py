@@ -326,6 +326,14 @@ NOT_A_DURATION = (
             ),
         ),
         (
+            lambda: selecting().key_by("k").aggregate(anything("count(*)")),
+            'Job.aggregate: each call needs the name of its column, as in aggregate(n="count(*)"). found=count(*)',
+        ),
+        (
+            lambda: selecting().window(tumbling="1h").aggregate({"n": "count(*)", "m": "sum(a)"}, n="sum(b)"),
+            "Job.aggregate: a column is given twice. Keep one of the two. columns=n",
+        ),
+        (
             source(event_time=5),
             "Source.parquet: event_time must be text, not a whole number. Put it in quotes. found=5",
         ),

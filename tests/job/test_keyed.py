@@ -376,8 +376,8 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
         (
             processed(outputs={"a b": SideOutput.console(schema="k string")}),
             (
-                "Job.process: outputs['a b']: a tag is letters, digits and _, and does not start with a digit. Choose "
-                "another. found=a b"
+                "Job.process: outputs['a b']: this name is letters, digits and _, and does not start with a digit. "
+                "Choose another. found=a b"
             ),
         ),
         (

@@ -69,6 +69,15 @@ def test_an_output_that_cannot_be_read_here_is_refused_with_where_to_read_it(tmp
         read_table(job, output="steps[0].late")
 
 
+def test_a_job_with_several_outputs_has_no_main_one_and_names_them(tmp_path: Path) -> None:
+    job = Job("a", sources={"s": Source.parquet("/s")}, checkpoint_dir="/c")
+    for name in ("one", "two"):
+        job = job.output(name, job.source("s").sql("SELECT * FROM s"), Sink.parquet(tmp_path / name))
+    with pytest.raises(InvalidJobError) as caught:
+        read_table(job)
+    assert str(caught.value) == "the job has no output sink. Name one of its outputs: one, two."
+
+
 def test_a_job_is_made_without_loading_spark() -> None:
     code = "import sys; from mixedmode import Job, read_table, read_state; print('pyspark' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
