@@ -138,8 +138,9 @@ class CheckpointLog:
         newest = self.newest_generation()
         if newest is None or newest < own:
             msg = (
-                "the record of this start of the job is gone, so the checkpoint folder is being deleted or replaced "
-                "while the job runs. Nothing was committed. Find out what removes it, then start the job again. "
+                "the record of this start of the job is gone, so the checkpoint folder was moved, deleted or replaced "
+                "while the job ran. Nothing was committed. Find out what did it, and put the folder back in its place; "
+                "then start the job again. "
                 f"store={self.store.url}, own_generation={own}, newest_generation={newest}"
             )
             raise CorruptStateError(msg)

@@ -1,7 +1,7 @@
 """Objects below a URL prefix in S3, GCS or Azure, through obstore, over an unreliable network.
 
 A request may fail, be throttled, or get no answer although the store has executed it. obstore repeats most of these
-requests; `_patiently` repeats the rest (measured: writes without an answer, and answers cut short).
+requests; `_repeated` repeats the rest (measured: writes without an answer, and answers cut short).
 
 Every request except creation is idempotent. So a creator writes a unique mark into the object's metadata.
 If its first answer is lost and the repeated request reports that the name is taken, the mark shows that the object is
@@ -14,8 +14,10 @@ Invariants (tests/checkpoint/test_remote_objects.py, each fault at each request;
 Errors are those of obstore and of the operating system; store.py translates them.
 """
 
+import logging
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -36,8 +38,9 @@ from mixedmode.errors import InvalidJobError
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
-__all__ = ["RETRY_SECONDS", "is_ended_upload", "open_remote", "retry_seconds"]
+__all__ = ["RETRY_SECONDS", "is_ended_upload", "open_remote", "retry_seconds", "timeout_variable"]
 
+_logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 #: the environment variable for the time, in seconds, during which a failing request to an object store is repeated.
@@ -47,6 +50,9 @@ _RETRY_SECONDS_DEFAULT = 60.0
 #: a request without an answer for this long is aborted and repeated; no request moves more than _PART_BYTES
 _TIMEOUT = timedelta(seconds=20)
 _CONNECT_TIMEOUT = timedelta(seconds=5)
+#: an answer that takes longer is told: a start and an epoch wait for many answers, one after the other
+_SLOW_SECONDS = 2.0
+_TOLD_EVERY_SECONDS = 60.0
 _REPEATS = 5  # of requests that obstore does not repeat by itself: answers cut short, writes without an answer
 _PAUSE_SECONDS = 0.1  # before the first repeat; the pause doubles each time
 _PART_BYTES = 8 * 1024 * 1024  # the part of a large object that one request moves
@@ -79,13 +85,13 @@ class _RemoteObjects:
     def put_new(self, path: str, data: bytes) -> bool:
         writer = secrets.token_hex(8)
         try:
-            _patiently(lambda: obstore.put(self.client, path, data, mode="create", attributes={_WRITER: writer}))
+            _patiently(path, lambda: obstore.put(self.client, path, data, mode="create", attributes={_WRITER: writer}))
         except (AlreadyExistsError, PreconditionError):
             return self._writer(path) == writer  # True: this call created the object, and the answer was lost
         return True
 
     def put(self, path: str, data: bytes) -> None:
-        _patiently(lambda: obstore.put(self.client, path, data))
+        _patiently(path, lambda: obstore.put(self.client, path, data))
 
     def put_file(self, local_path: Path, path: str) -> None:
         self._put_in_parts(path, lambda: local_path, local_path.stat().st_size)
@@ -106,7 +112,7 @@ class _RemoteObjects:
 
     def get(self, path: str) -> bytes | None:
         try:
-            return _patiently(lambda: bytes(obstore.get(self.client, path).bytes()))
+            return _patiently(path, lambda: bytes(obstore.get(self.client, path).bytes()))
         except FileNotFoundError:
             return None
 
@@ -132,7 +138,7 @@ class _RemoteObjects:
             pages = obstore.list(self.client, folder or None)
             return sorted((meta["path"], meta["size"]) for page in pages for meta in page)
 
-        return _patiently(listed)
+        return _patiently(folder, listed)
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -146,22 +152,22 @@ class _RemoteObjects:
         """Do nothing: an unfinished upload has no name in the store, and the bucket's lifecycle rules remove it."""
 
     def _size(self, path: str) -> int:
-        return _patiently(lambda: obstore.head(self.client, path)["size"])
+        return _patiently(path, lambda: obstore.head(self.client, path)["size"])
 
     def _put_in_parts(self, path: str, data: Callable[[], Path | Iterator[bytes]], size: int) -> None:
         """Create or replace an object; `data` returns its bytes, from the beginning, for each attempt."""
         part = max(_PART_BYTES, size // _PARTS_MAX)
-        _patiently(lambda: obstore.put(self.client, path, data(), chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
+        _repeated(lambda: obstore.put(self.client, path, data(), chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
 
     def _parts(self, path: str, size: int) -> Iterator[bytes]:
         for start in range(0, size, _PART_BYTES):
             yield self._part(path, start, min(size, start + _PART_BYTES))
 
     def _part(self, path: str, start: int, end: int) -> bytes:
-        return _patiently(lambda: bytes(obstore.get_range(self.client, path, start=start, end=end)))
+        return _patiently(path, lambda: bytes(obstore.get_range(self.client, path, start=start, end=end)))
 
     def _delete(self, path: str) -> None:
-        _patiently(lambda: obstore.delete(self.client, path))
+        _patiently(path, lambda: obstore.delete(self.client, path))
 
     def _rename(self, source: str, target: str) -> bool:
         """Copy the object, then delete the source. Each step may be repeated, but not the whole sequence."""
@@ -175,7 +181,7 @@ class _RemoteObjects:
     def _copy(self, source: str, target: str) -> None:
         """Copy within the store, or through this machine if the object is larger than the store copies at once."""
         try:
-            _patiently(lambda: obstore.copy(self.client, source, target))
+            _patiently(target, lambda: obstore.copy(self.client, source, target))
         except GenericError:
             if self._size(source) <= _COPIED_BYTES_MAX:
                 raise
@@ -185,7 +191,9 @@ class _RemoteObjects:
 
     def _writer(self, path: str) -> object:
         try:
-            return _patiently(lambda: obstore.get(self.client, path, options={"head": True}).attributes.get(_WRITER))
+            return _patiently(
+                path, lambda: obstore.get(self.client, path, options={"head": True}).attributes.get(_WRITER)
+            )
         except FileNotFoundError:  # deleted since
             return None
 
@@ -214,7 +222,43 @@ def _limited(file: GrowingFile) -> Iterator[bytes]:
         yield chunk
 
 
-def _patiently(request: Callable[[], _T]) -> _T:
+def _patiently(path: str, request: Callable[[], _T]) -> _T:
+    """Return the answer to a request about an object, as `_repeated`. Tell that the store is slow if it is."""
+    began = time.monotonic()
+    answer = _repeated(request)
+    _slowness.tell(path, time.monotonic() - began)
+    return answer
+
+
+class _Slowness:
+    """Tells about slow answers in this process: at most one line a minute."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told_at: float | None = None
+
+    def tell(self, path: str, seconds: float) -> None:
+        """Log a warning about an answer that took so long."""
+        if seconds < _SLOW_SECONDS:
+            return
+        with self._lock:
+            now = time.monotonic()
+            if self._told_at is not None and now - self._told_at < _TOLD_EVERY_SECONDS:
+                return
+            self._told_at = now
+        _logger.warning(
+            "the object store is slow, and the job waits for it: a start and an epoch need many answers, one after the "
+            "other. Look at the store, its limits and the network. This line comes at most once a minute. "
+            "seconds=%.1f, object=%s",
+            seconds,
+            path,
+        )
+
+
+_slowness = _Slowness()
+
+
+def _repeated(request: Callable[[], _T]) -> _T:
     """Return the answer to a request that may be repeated.
 
     Only network errors are retried, and uploads that the store has ended; others are raised.
@@ -267,8 +311,16 @@ def _retries() -> "RetryConfig":
 
 def _client_options(url: str, environment: Mapping[str, str]) -> "ClientConfig":
     """Return the client options: the timeouts of this module, overridden by the environment."""
-    prefix = _ENVIRONMENT.get(url.partition("://")[0], "AZURE_")
-    found = {name: environment.get(f"{prefix}{name.upper()}") for name in _CLIENT_OPTIONS}
+    found = {name: environment.get(_variable(url, name)) for name in _CLIENT_OPTIONS}
     options: ClientConfig = {"timeout": _TIMEOUT, "connect_timeout": _CONNECT_TIMEOUT}
     options.update({name: value for name, value in found.items() if value is not None})  # type: ignore[typeddict-item]
     return options
+
+
+def timeout_variable(url: str) -> str:
+    """Return the environment variable for the time of one request to a store."""
+    return _variable(url, "timeout")
+
+
+def _variable(url: str, option: str) -> str:
+    return f"{_ENVIRONMENT.get(url.partition('://')[0], 'AZURE_')}{option.upper()}"

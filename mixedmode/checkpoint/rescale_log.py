@@ -33,16 +33,19 @@ class RescaleLog:
         if data is None:
             return None
         where = f"{self.store.url}/{path}"
+        cause: CorruptStateError | None = None
         try:
             request = decode_request(data, where=where)
         except CorruptStateError as error:
-            msg = (
-                "a request to rescale cannot be read, so the job keeps the parallelism that it has. No state is "
-                f"affected. Ask once more with `mixedmode rescale`, which replaces it. file={where}"
-            )
-            raise CorruptStateError(msg) from error
-        assert request.number == number, (request.number, where)
-        return request
+            cause = error
+        else:
+            if request.number == number:
+                return request
+        msg = (  # a file with another number is a copy that somebody has made
+            "a request to rescale cannot be read, so the job keeps the parallelism that it has. No state is affected. "
+            f"Ask once more with `mixedmode rescale`, which replaces it. file={where}"
+        )
+        raise CorruptStateError(msg) from cause
 
     def newest(self) -> RescaleRequest | None:
         """Return the newest readable request, None if there is none. decide_parallelism says whether it counts."""

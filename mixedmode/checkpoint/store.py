@@ -30,7 +30,7 @@ from mixedmode.checkpoint.checksum import checksum_of, file_checksum
 from mixedmode.checkpoint.growing_file import GrowingFile
 from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.locked_folder import temporary_folder
-from mixedmode.checkpoint.remote_objects import is_ended_upload, open_remote, retry_seconds
+from mixedmode.checkpoint.remote_objects import is_ended_upload, open_remote, retry_seconds, timeout_variable
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.system_errors import system_words
 
@@ -46,6 +46,8 @@ _CREDENTIALS = {"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "Invalid
 _CLOCK = {"RequestTimeTooSkewed", "RequestExpired"}
 #: obstore's words for the answer of S3 about a bucket of another region
 _REDIRECT = "redirect without LOCATION"
+#: obstore's words for a request that took longer than the time of one request, be it for its bytes or for the answer
+_TIMEOUT = "kind: Timeout"
 _REQUESTS_AT_ONCE = 16
 
 
@@ -237,7 +239,7 @@ def _outside(url: str, path: str, action: str) -> Iterator[None]:
     try:
         yield
     except (OSError, BaseError) as error:
-        why, how = _explained(error)
+        why, how = _explained(error, url)
         msg = (
             f"cannot {action} an object of the checkpoint or of the output: {why}. {how}, then start the job again; it "
             f"resumes. store={url}, object={path}"
@@ -245,7 +247,7 @@ def _outside(url: str, path: str, action: str) -> Iterator[None]:
         raise RetryableError(msg) from error
 
 
-def _explained(error: OSError | BaseError) -> tuple[str, str]:
+def _explained(error: OSError | BaseError, url: str) -> tuple[str, str]:
     words = system_words(error)
     if words is not None:
         return words
@@ -272,4 +274,8 @@ def _explained(error: OSError | BaseError) -> tuple[str, str]:
     if answer or _REDIRECT in text:
         found = f"the store answered {answer!r}" if answer else "the bucket is in another region, or elsewhere"
         return found, "Correct the URL, or the region, credentials and endpoint in the environment"
+    if _TIMEOUT in text:
+        why = f"the store completed no request within the time limit of one, {asked}"
+        how = "Check the store and the network. If they are only slow, set a longer time in the environment, such as"
+        return why, f"{how} {timeout_variable(url)}=60s"
     return f"the store did not answer, {asked}", "Check that the store can be reached (the cause is chained below)"

@@ -72,7 +72,7 @@ def _record(place: ProcessPlace, started: "subprocess.Popen[bytes]", process: Jo
     """Store a process that has just begun. Without a record, no command would find it, so it is ended then."""
     try:
         place.write(process)
-    except OSError:
+    except MixedmodeError:
         started.terminate()
         started.wait()
         raise
@@ -148,7 +148,10 @@ class JobStatus:
 
 
 def status_of(spec: JobSpec) -> JobStatus:
-    """Return the status of a job. What cannot be read from its folder is told as `trouble`."""
+    """Return the status of a job. What cannot be read of its checkpoints is told as `trouble`.
+
+    Raises CorruptStateError if the record of its process is damaged.
+    """
     place, folder = ProcessPlace.of(spec), spec.execution.checkpointing.dir
     assert folder is not None, "it has a place"
     process, newest, pause, trouble = place.read(), None, None, ""
@@ -174,7 +177,7 @@ def status_of(spec: JobSpec) -> JobStatus:
 def stop_job(spec: JobSpec, *, timeout_seconds: float) -> str:
     """Stop the process of a job after its epoch under way, and return what happened.
 
-    Raise RetryableError if it does not end in time; it ends later.
+    Raise RetryableError if it does not end in time; it ends later. Raise CorruptStateError if nobody knows its process.
     """
     process = ProcessPlace.of(spec).read()
     if process is not None and not process.is_of_this_host:
@@ -233,16 +236,27 @@ def follow_log(log: Path, place: int, say: Callable[[str], object], *, goes_on: 
 
 def listed_jobs() -> Table | str:
     """Return a table of the jobs that this user has started on this machine."""
-    rows = [(place, process) for place in places_known() if (process := place.read()) is not None]
+    rows = [_row(place) for place in places_known()]
     if not rows:
         return "no job was started in the background: mixedmode start JOB"
     table = Table(box=None, pad_edge=False)
     for column in ("job", "status", "process", "started", "folder"):
         table.add_column(column, overflow="fold")
-    for place, process in rows:
-        word = "running" if process.is_running else "stopped" if process.is_of_this_host else f"on {process.host}"
-        table.add_row(process.job, word, str(process.pid), _time(process.started_ms), str(place.folder))
+    for row in rows:
+        table.add_row(*row)
     return table
+
+
+def _row(place: ProcessPlace) -> Sequence[str]:
+    """Return the job of a place for the list. `mixedmode status` says what to do about a damaged record."""
+    try:
+        process = place.read()
+    except CorruptStateError:
+        process = None
+    if process is None:
+        return "unknown", "record damaged", "", "", str(place.folder)
+    word = "running" if process.is_running else "stopped" if process.is_of_this_host else f"on {process.host}"
+    return process.job, word, str(process.pid), _time(process.started_ms), str(place.folder)
 
 
 def _time(at_ms: int) -> str:

@@ -12,11 +12,13 @@ process began, which the system tells: a process with another time is another pr
 Invariants (tests/cli/test_background.py):
   I1  a process that is not the recorded one is never taken for it, and gets no signal
   I2  of two starts at the same time, one starts the job, and the other one is refused
+  I3  a damaged record or entry is named, and never taken for a job that was not started
 """
 
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import signal
 import socket
@@ -29,12 +31,14 @@ from pathlib import Path
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.private_folder import private_subfolder
+from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.config import JobSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.folders import make_folder
 
 __all__ = ["JobProcess", "ProcessPlace", "places_known", "state_folder"]
 
+_logger = logging.getLogger(__name__)
 _RECORD, _LOCK, _LOG = "process.json", "process.lock", "run.log"
 _ENTRIES = "jobs"  # the folder of the entries for `mixedmode list`, in the state folder
 _PROCESS = DocumentKind("mixedmode-process", 1, "the record of a process")
@@ -143,23 +147,32 @@ class ProcessPlace:
         return self.logs / _LOG
 
     def read(self) -> JobProcess | None:
-        """Return the process of the newest start; None if there was none, or if its record is damaged."""
+        """Return the process of the newest start; None if there was none.
+
+        Raises CorruptStateError if its record is damaged: a job may run of which nothing is known.
+        """
         record = self.folder / _RECORD
         try:
             return decode_as(_PROCESS, JobProcess, record.read_bytes(), where=str(record))
-        except (FileNotFoundError, NotADirectoryError, CorruptStateError):
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except CorruptStateError as error:
+            msg = (
+                "the record of the process of this job is damaged, so nobody knows whether the job runs. Look for its "
+                "process with `ps -ef | grep 'mixedmode run'`. If it runs, end it with `kill PROCESS`, which lets it "
+                f"finish its epoch. Then delete the file; `mixedmode start` writes a new one. file={record}"
+            )
+            raise CorruptStateError(msg) from error
 
     def write(self, process: JobProcess) -> None:
-        """Store the process of a start."""
-        staged = self.folder / f"{_RECORD}.{os.getpid()}"
-        staged.write_bytes(encode_as(_PROCESS, process))
-        staged.replace(self.folder / _RECORD)
+        """Store the process of a start.  Raises RetryableError if the folder cannot be written."""
+        ObjectStore(self.folder).put(_RECORD, encode_as(_PROCESS, process))
 
     def enter(self) -> None:
-        """Store an entry for `places_known`.  Raises OSError, and the errors of private_subfolder."""
-        entry = _made_below_state(_ENTRIES) / f"{_short(str(self.folder.absolute()))}.json"
-        entry.write_text(json.dumps([str(self.folder.absolute()), str(self.logs.absolute())]), encoding="utf-8")
+        """Store an entry for `places_known`.  Raises the errors of private_subfolder, and those of `write`."""
+        text = json.dumps([str(self.folder.absolute()), str(self.logs.absolute())])
+        name = f"{_short(str(self.folder.absolute()))}.json"
+        ObjectStore(_made_below_state(_ENTRIES)).put(name, text.encode())
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -184,20 +197,39 @@ class ProcessPlace:
 
 
 def places_known() -> list[ProcessPlace]:
-    """Return the places of the jobs that this user has started here; a place without a record is forgotten."""
+    """Return the places of the jobs that this user has started here; a place without a record is forgotten.
+
+    A damaged entry is named in a warning.
+    """
     found = []
     for entry in sorted((state_folder() / _ENTRIES).glob("*.json")):
-        try:
-            folder, logs = json.loads(entry.read_text(encoding="utf-8"))
-        except (FileNotFoundError, ValueError):
-            continue
-        place = ProcessPlace(Path(folder), Path(logs))
-        if place.read() is None:
+        place = _place_in(entry)
+        if place is not None and (place.folder / _RECORD).exists():
+            found.append(place)
+        elif place is not None:
             with suppress(OSError):  # where nothing can be written, it is only left out
                 entry.unlink(missing_ok=True)
-        else:
-            found.append(place)
     return found
+
+
+def _place_in(entry: Path) -> ProcessPlace | None:
+    try:
+        folders = json.loads(entry.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError):
+        folders = None
+    match folders:
+        case [str(folder), str(logs)]:
+            return ProcessPlace(Path(folder), Path(logs))
+        case _:
+            _logger.warning(
+                "an entry of the list of jobs is damaged, so a job is missing from the list. Its commands `status`, "
+                "`logs` and `stop` find it. Delete the file; the next `mixedmode start` of the job writes a new one. "
+                "file=%s",
+                entry,
+            )
+            return None
 
 
 def _short(text: str) -> str:

@@ -97,6 +97,8 @@ class EpochRunner:
             case SkipPublished():
                 pass  # its outputs were published before the next epoch began
             case Gap(reason):
+                # another start, or a folder that was moved or deleted, explains it better
+                self._context.log.check_newest(epoch, own=self._context.generation)
                 raise CorruptStateError(reason)
             case _:
                 assert_never(decision)

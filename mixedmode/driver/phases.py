@@ -56,7 +56,7 @@ class Phases:
         context: EpochContext,
         drain: threading.Event | None = None,
     ) -> None:
-        """`drain`: set when a live job shall process all present input, and then end its input for good."""
+        """`drain`: set when the job shall process all present input, and then end its input for good."""
         self._drain = drain or threading.Event()
         self._inputs = inputs
         self._policy = policy
@@ -84,14 +84,21 @@ class Phases:
         self._pauses.begin("live")
         if until is Until.STOPPED:
             self._go_live()
-            if not self._drain.is_set():
-                return
-            until = Until.DRAINED
+        elif until is Until.IDLE:
+            self._read_present()
+        if (until is Until.DRAINED or self._drain.is_set()) and not self._stop.is_set():
+            self._end_input()
+
+    def _read_present(self) -> None:
+        """Process all input that is present, until a pass finds none that came during the pass before."""
         while self._catch_up(is_first=False) and not self._stop.is_set():
-            pass  # each pass processes what arrived during the one before; a pass without input ends the loop
-        if until is Until.DRAINED:
-            self._pauses.hold(self._stop.is_set)
-        if until is Until.DRAINED and not self._stop.is_set():
+            pass
+
+    def _end_input(self) -> None:
+        """Process all input that is present, then end the input for good."""
+        self._read_present()
+        self._pauses.hold(self._stop.is_set)
+        if not self._stop.is_set():
             self._runner.run_final(self._inputs.session, self._settings_of)
 
     def _catch_up(self, *, is_first: bool) -> bool:

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.rescale import InForce, Outdated, RescaleRequest, Subtasks, amended, decide_parallelism
+from mixedmode.checkpoint.rescale import (
+    NOTHING,
+    InForce,
+    Outdated,
+    RescaleRequest,
+    Subtasks,
+    amended,
+    decide_parallelism,
+)
 from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.types import Epoch, Manifest
 from mixedmode.config import JobSpec
@@ -90,7 +98,7 @@ class Rescaling:
 
     def _reason(self) -> str:
         """Return why the numbers of subtasks changed since the previous epoch."""
-        if self.request is None or self._subtasks == self._configured:
+        if self.request is None or self.request.wanted == NOTHING:
             return _BACKLOG_OVER if self._was_backlog else _BY_FILE
         return self.request.reason if self.request.is_automatic else _BY_HAND
 

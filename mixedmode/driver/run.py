@@ -66,7 +66,7 @@ _NO_GENERATION = Generation(0)
 class RunOptions:
     """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler.
 
-    `drain` may be set likewise: a live job then ends its input for good, as with Until.DRAINED.
+    `drain` may be set likewise: the job then ends its input for good, as with Until.DRAINED.
     `engine`: returns the engine of the run in a session.
     """
 

@@ -11,9 +11,8 @@ from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec
 from mixedmode.config.overlaps import check_savepoint_folder, check_savepoint_place
 from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.sinks.publish import unpublished_after_waiting
 from mixedmode.sinks.sink import staging_folder
-
-_LOOK_SECONDS, _LOOKS = 0.2, 50
 
 
 def take_savepoint(spec: JobSpec, place: str, *, clock: Clock | None = None) -> Savepoint:
@@ -50,25 +49,16 @@ def savepoint_of(
     log = CheckpointLog(ObjectStore(folder))
 
     def check(manifest: Manifest) -> None:
-        _wait_until_published(folder, manifest, sleep)
+        """Raise RetryableError for staged rows, which a savepoint does not have: nobody would publish them."""
+        staged = [(ObjectStore(staging_folder(folder, file.sink)), file) for file in manifest.outputs]
+        found = unpublished_after_waiting(staged, sleep)
+        if found is not None:
+            msg = (
+                "rows of the newest checkpoint are not published yet, and a job that goes on from a savepoint would "
+                "never publish them. Start the job, which does so first, or see why the running one cannot; then take "
+                f"the savepoint. epoch={manifest.epoch}, output={found.sink or 'sink'}, "
+                f"folder={staging_folder(folder, found.sink)}"
+            )
+            raise RetryableError(msg)
 
     return create_savepoint(log, ObjectStore(place), now_ms=(clock or SystemClock()).now_ms(), check=check)
-
-
-def _wait_until_published(folder: str, manifest: Manifest, sleep: Callable[[float], None]) -> None:
-    """Wait a while until the rows of an epoch that are staged in the checkpoint folder are published.
-
-    A savepoint does not have them: a job that goes on from it would never publish them. Raises RetryableError.
-    """
-    staged = [(ObjectStore(staging_folder(folder, file.sink)), file) for file in manifest.outputs]
-    for seconds in [_LOOK_SECONDS] * _LOOKS + [0.0]:
-        staged = [(store, file) for store, file in staged if store.exists(file.staged_path)]
-        if not staged:
-            return
-        sleep(seconds)
-    msg = (
-        "rows of the newest checkpoint are not published yet, and a job that goes on from a savepoint would never "
-        "publish them. Start the job, which does so first, or see why the running one cannot; then take the savepoint. "
-        f"epoch={manifest.epoch}, output={staged[0][1].sink or 'sink'}, folder={staged[0][0].url}"
-    )
-    raise RetryableError(msg)

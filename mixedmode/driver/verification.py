@@ -1,8 +1,8 @@
 """`mixedmode verify`: runs a job once more over the input of its newest checkpoint, and compares the tables.
 
 The replay is one backlog over exactly the files that Spark's log names up to the checkpoint, in folders of its own. A
-backlog fires what the watermark of this input fires, so open windows are open in both tables. The table of the job is
-taken as it was after the epoch of the checkpoint, which a lease keeps meanwhile.
+backlog fires what the watermark of this input fires, so open windows are open in both tables. The table of the job, as
+it was after the epoch of the checkpoint, is read before the replay, which may take longer than a lease lasts.
 
 Not every job can be replayed: see `refusal`.
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from mixedmode.checkpoint.go_back import spark_listing
+from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.source_log import ends_of, extended, files_named
@@ -23,14 +24,16 @@ from mixedmode.checkpoint.spark_log import source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.config import JobSpec, KeyedAggregateStep
+from mixedmode.config.graph import MAIN
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.driver.comparison import Differences, differences
 from mixedmode.driver.scratch import document_in_scratch, without
-from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.queryable import LEASE_SECONDS, open_state
-from mixedmode.sinks.table import read_output, table_at
+from mixedmode.sinks.publish import unpublished_after_waiting
+from mixedmode.sinks.table import CurrentTable, read_output, table_at
 
 __all__ = ["Verified", "input_files", "linked_input", "refusal", "replay_spec", "verify_job"]
 
@@ -65,18 +68,45 @@ def verify_job(job: LoadedJob, *, has_lease: bool = True) -> Verified:
     assert isinstance(sink, FileSinkSpec), spec.name
     lease_seconds = LEASE_SECONDS if has_lease else 0
     with open_state(folder, lease_seconds=lease_seconds) as state, temporary_folder("verify-") as scratch:
-        manifest = state.manifest
-        files = input_files(CheckpointLog(ObjectStore(folder)), manifest)
+        log, manifest = CheckpointLog(ObjectStore(folder)), state.manifest
+        files = input_files(log, manifest)
         (source,) = spec.sources.values()
         assert isinstance(source, FileSourceSpec), source
+        table = _table(log, manifest, sink)
         linked_input(files, source.path, scratch / "in")
         replay = replay_spec(spec, scratch)
         run_job(replay, job.where, RunOptions(until=Until.DRAINED if manifest.is_final else Until.IDLE))
-        table = table_at(sink.path, manifest.epoch)
         expected = read_output(scratch / "out")
     columns = expected.column_names
     found = differences(expected, table.rows.select(columns), table.description.key_columns)
     return Verified(manifest.epoch, len(files), found)
+
+
+def _table(log: CheckpointLog, manifest: Manifest, sink: FileSinkSpec) -> CurrentTable:
+    """Return the table of a job after an epoch.
+
+    Raise RetryableError if rows of the epoch are not published, or if the job has dropped or left its checkpoint.
+    """
+    store = ObjectStore(sink.path)
+    unpublished = unpublished_after_waiting([(store, file) for file in manifest.outputs if file.sink == MAIN])
+    if unpublished is not None:
+        msg = (
+            "rows of the newest checkpoint are not published yet, so the table lacks them. Start the job, which "
+            "publishes them first, or see why the running one cannot; then verify again. "
+            f"epoch={manifest.epoch}, file={store.url}/{unpublished.staged_path}"
+        )
+        raise RetryableError(msg)
+    table = table_at(sink.path, manifest.epoch)
+    found = log.get(manifest.epoch)
+    is_left = is_abandoned(manifest.epoch, manifest.generation, log.goings_back())
+    if found is None or found.identity != manifest.identity or is_left:
+        msg = (
+            "the job has dropped or left the checkpoint while its table was read, so the table may be of another one. "
+            f"Verify again; without --no-lease, the job does not drop it. epoch={manifest.epoch}, "
+            f"folder={log.store.url}"
+        )
+        raise RetryableError(msg)
+    return table
 
 
 def refusal(spec: JobSpec) -> str | None:

@@ -69,8 +69,7 @@ class Control:
                 return {"text": ask_to_resume(self.spec)}
             case "drain":
                 _check_names(given, set())
-                text = "the job processes the input that is present, and then its input ends for good"
-                return self._end(self.drain, "drain", text)
+                return self._drain()
             case _:
                 raise AssertionError(operation)
 
@@ -119,6 +118,16 @@ class Control:
             msg = 'all requests are withdrawn together: send {"subtasks": null} without a step'
             raise InvalidJobError(msg)
         return {"text": str(ask_to_rescale(self.spec, subtasks, step=step, clock=self.clock))}
+
+    def _drain(self) -> Document:
+        if self.stop.is_set():
+            msg = (
+                "the job was asked to stop before, so it ends after the epoch under way, and its input does not end. "
+                f"Then start it with --drain. name={self.spec.name}"
+            )
+            raise InvalidJobError(msg)
+        text = "the job processes the input that is present, and then its input ends for good"
+        return self._end(self.drain, "drain", text)
 
     def _end(self, event: threading.Event, name: str, text: str) -> Document:
         if self.spec.chosen_mode is RuntimeMode.BATCH:

@@ -20,7 +20,8 @@ Invariants (tests/sinks/test_publish.py):
   I2  a repeated publish changes nothing more, also after a publish that was interrupted anywhere
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,7 +44,10 @@ __all__ = [
     "read_output_description",
     "steady_files",
     "superseded",
+    "unpublished_after_waiting",
 ]
+
+_LOOK_SECONDS, _LOOKS = 0.2, 50  # at files that a running job is about to publish
 
 _OUTPUT = DocumentKind("mixedmode-output", 2, "the description of an output folder")
 
@@ -96,6 +100,21 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> None:
     for file, was_renamed in zip(staged, done, strict=True):
         if file in unpublished and not was_renamed and not _is_published(store, file):  # another publisher, or lost
             raise _lost(store, file)
+
+
+def unpublished_after_waiting(
+    staged: Sequence[tuple[ObjectStore, StagedFile]], sleep: Callable[[float], None] = time.sleep
+) -> StagedFile | None:
+    """Wait a while until the files of a committed epoch are published. Return one that is not; None if all are.
+
+    staged: the files, each with the store in which it was staged.
+    """
+    for seconds in [_LOOK_SECONDS] * _LOOKS + [0.0]:
+        staged = [(store, file) for store, file in staged if store.exists(file.staged_path)]
+        if not staged:
+            return None
+        sleep(seconds)
+    return staged[0][1]
 
 
 def describe_output(store: ObjectStore, description: OutputDescription) -> None:

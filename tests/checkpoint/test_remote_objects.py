@@ -23,7 +23,7 @@ from mixedmode.checkpoint.types import JobIdentity
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sinks.publish import OutputDescription, describe_output
 from tests.checkpoint.examples import a_manifest
-from tests.faults.proxy import AFTER, EVERY_FAULT, Fault, FaultProxy, fault_proxy, once, seeded
+from tests.faults.proxy import AFTER, EVERY_FAULT, SLOW_SECONDS, Fault, FaultProxy, fault_proxy, once, seeded
 from tests.s3 import S3Server, environment
 
 IDENTITY = JobIdentity("job", 8, {})
@@ -181,6 +181,41 @@ def test_a_store_that_does_not_recover_ends_in_an_error_that_says_so(
     assert says in str(caught.value)
     assert str(caught.value).endswith(f"then start the job again; it resumes. store={store.url}, object=m")
     assert time.monotonic() - started < 10
+
+
+def test_a_store_that_needs_too_long_for_a_request_is_told_with_the_limit(
+    store: ObjectStore, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be healthy, at the end of a slow line: it was said not to answer."""
+    store.put("m", b"1")
+    monkeypatch.setenv(RETRY_SECONDS, "0.5")
+    proxy.plan = lambda _: Fault.STUCK
+    requests = (lambda: store.put("m", b"1"), lambda: store.get("m"), store.list)
+    with ThreadPoolExecutor() as pool:
+        errors = [asked.exception() for asked in [pool.submit(request) for request in requests]]
+    for error in errors:
+        assert isinstance(error, RetryableError), error
+        why, _, how = str(error).partition(": ")[2].partition(". ")
+        assert why == "the store completed no request within the time limit of one, though it was asked for up to 0.5 s"
+        assert how.startswith("Check the store and the network. If they are only slow, set a longer time in the ")
+        assert " such as AWS_TIMEOUT=60s, then start the job again" in how
+
+
+def test_a_slow_store_is_told_once_a_minute(
+    store: ObjectStore, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A start waits for some 25 answers, and the screen said that it starts Spark."""
+    monkeypatch.setattr(remote_objects, "_slowness", remote_objects._Slowness())
+    store.put("m", b"1")
+    assert not caplog.messages
+    monkeypatch.setattr(remote_objects, "_SLOW_SECONDS", SLOW_SECONDS / 2)
+    proxy.plan = lambda _: Fault.SLOW
+    for _ in range(2):
+        store.get("m")
+        store.list("folder")
+    (line,) = caplog.messages
+    assert line.startswith("the object store is slow, and the job waits for it")
+    assert line.endswith(" object=m")
 
 
 def test_a_store_that_is_not_there_ends_in_an_error_that_says_so(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,9 +145,11 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_next_one_takes_its_pla
     for parallelism in (4, 5):
         log.add(lambda newest, n=parallelism: amended(newest, configured=FILE, asked=Subtasks(n), created_ms=1))  # type: ignore[misc]
     file = tmp_path / paths.rescale_path(2)
-    file.write_bytes(file.read_bytes().replace(b'"job":5', b'"job":9'))
-    with pytest.raises(CorruptStateError, match="so the job keeps the parallelism that it has"):
-        log.get(2)
+    whole, copy = file.read_bytes(), (tmp_path / paths.rescale_path(1)).read_bytes()
+    for damaged in (b"", whole[:-9], copy, whole.replace(b'"job":5', b'"job":9')):
+        file.write_bytes(damaged)
+        with pytest.raises(CorruptStateError, match="so the job keeps the parallelism that it has"):
+            log.get(2)
     newest = log.newest()
     assert newest is not None
     assert newest.number == 1

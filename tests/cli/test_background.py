@@ -1,7 +1,6 @@
 """Jobs in the background: start, status, stop, logs and list, with real processes that stand in for a run."""
 
 import contextlib
-import errno
 import json
 import os
 import signal
@@ -239,21 +238,41 @@ def test_of_two_starts_at_the_same_time_one_is_refused(job: Path) -> None:
         pass
 
 
-def test_a_damaged_record_is_none_and_a_job_without_a_record_leaves_the_list(job: Path) -> None:
+def test_a_damaged_record_is_named_by_every_command(job: Path) -> None:
+    """It may be that of a job that runs: it was taken for no record, so `start` began the job a second time."""
     started(job)
     found = place(job).read()
     assert found is not None
-    found.send(signal.SIGKILL)
     record = job.parent / "ckpt" / "process.json"
     whole = record.read_bytes()
     other_types = b'{"job": 3, "pid": "x", "began": null, "host": 3, "started_ms": "z"}'
     other_number = whole.replace(b'"pid":', b'"pid":-')
     for damaged in (b"", b"{", b"[]", b"\xff", whole[:-9], other_types, other_number):
         record.write_bytes(damaged)
-        assert place(job).read() is None
-        assert lines(command("stop", job)) == [f"{found.job}: does not run in the background"]
-        assert "was never started" in lines_of_status(job)[0]
-        assert len(lines(command("list"))) == 1
+        for name in ("start", "status", "stop"):
+            result = command(name, job)
+            assert (result.exit_code, "nobody knows whether the job runs" in result.stderr) == (1, True), result.output
+            assert result.stderr.rstrip().endswith(f"`mixedmode start` writes a new one. file={record}")
+        row = lines(command("list"))[1].split()
+        assert row[:3] == ["unknown", "record", "damaged"]
+    record.unlink()
+    found.send(signal.SIGKILL)
+    assert "was never started" in lines_of_status(job)[0]
+    assert lines(command("list")) == ["no job was started in the background: mixedmode start JOB"]
+
+
+def test_a_damaged_entry_of_the_list_is_named(job: Path) -> None:
+    started(job)
+    (entry,) = (job.parent / "state" / "mixedmode" / "jobs").glob("*.json")
+    whole = entry.read_bytes()
+    for damaged in (b"", b"{", b"3", b"null", b"[]", b"[1, 2]", b'["a"]', b'{"a": 1}', b"\xff", b"[" * 100_000):
+        entry.write_bytes(damaged)
+        result = command("list")
+        assert lines(result) == ["no job was started in the background: mixedmode start JOB"]
+        assert "an entry of the list of jobs is damaged, so a job is missing from the list. Its" in result.stderr
+        assert str(entry) in result.stderr
+    entry.write_bytes(whole)
+    assert "running" in lines(command("list"))[1]
 
 
 def test_a_job_with_its_checkpoints_in_an_object_store_has_its_log_on_this_machine(job: Path) -> None:
@@ -335,11 +354,12 @@ def test_a_start_that_cannot_be_recorded_ends_its_process(job: Path, monkeypatch
 
     def fail(_place: ProcessPlace, process: JobProcess) -> None:
         begun.append(process.pid)
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "process.json")
+        msg = "the disk is full"
+        raise RetryableError(msg)
 
     monkeypatch.setattr(ProcessPlace, "write", fail)
     result = command("start", job)
-    assert (result.exit_code, "no space is left on the disk" in result.stderr) == (1, True)
+    assert (result.exit_code, "the disk is full" in result.stderr) == (1, True)
     assert began_of(begun[0]) is None
 
 

@@ -43,7 +43,14 @@ class Paused:
         self.stop = threading.Event()
         self.seen: list[str] = []
 
-    def run(self, on: Callable[[str], Any], *, until: Until = Until.STOPPED, command: str = "epoch") -> list[str]:
+    def run(
+        self,
+        on: Callable[[str], Any],
+        *,
+        until: Until = Until.STOPPED,
+        command: str = "epoch",
+        clock: ManualClock | None = None,
+    ) -> list[str]:
         """Run the job, and return its phases and epochs.  on: called with each of them."""
         self.seen, self.stop = [], threading.Event()
 
@@ -53,7 +60,7 @@ class Paused:
                 on(self.seen[-1])
 
         session = local_session(self.world, lambda: command)
-        options = RunOptions(until, [observe], ManualClock(), self.stop, session=session, engine=LocalEngine)
+        options = RunOptions(until, [observe], clock or ManualClock(), self.stop, session=session, engine=LocalEngine)
         run_job(self.job.spec, self.job.where, options)
         return self.seen
 

@@ -223,6 +223,19 @@ def test_steps_have_numbers_of_their_own_and_the_backlog_another(spark: SparkSes
     assert {row["bucket"]: row["total"] for row in output_rows(story.out)} == totals
 
 
+def test_a_request_for_the_number_of_the_job_file_is_told_as_a_request(story: Story) -> None:
+    """It was told as what the job file says."""
+    job, told = story.job(), list[tuple[int, str]]()
+    for parallelism in (None, 4, 1, 4, None):
+        if told or parallelism:
+            job.rescale(parallelism)
+        story.add()
+        observer = run_locally(job, story.inputs, read=timed_records)
+        told += [(event.steps[0].now, event.reason) for event in observer.rescaled]
+    by_hand, by_file = "asked for with `mixedmode rescale`", "the job file says so"
+    assert told == [(4, by_hand), (1, by_hand), (4, by_hand), (1, by_file)]
+
+
 def test_a_request_counts_over_a_restart_until_the_job_file_says_something_else(story: Story) -> None:
     story.add()
     run_locally(story.job(), story.inputs, read=timed_records)

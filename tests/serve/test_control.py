@@ -139,6 +139,8 @@ def test_stop_and_drain_set_the_events_of_the_run(site: Served) -> None:
     assert (site.control.drain.is_set(), site.control.stop.is_set()) == (True, False)
     assert asked(site, "stop").status == 202
     assert site.control.stop.is_set()
+    late = asked(site, "drain")
+    assert (late.status, "the job was asked to stop before" in late.error) == (409, True)
 
 
 def test_pause_and_resume_are_those_of_the_command_line_and_the_page_and_readyz_say_it(site: Served) -> None:
