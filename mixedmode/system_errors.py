@@ -11,7 +11,10 @@ from mixedmode.errors import RetryableError
 __all__ = ["NOT_A_FOLDER", "system_error", "system_words", "too_many_files"]
 
 _FILES = ("this process may not open more files", "Raise the limit (`ulimit -n 4096`)")
-_FULL = ("no space is left on the disk", "Free space or move the folder to a larger disk")
+_FULL = (
+    "no space is left on the disk",
+    "Free space, or delete files if `df -i` shows that no inode is free; or move the folder to a larger disk",
+)
 _FORBIDDEN = ("permission was denied", "Give this user read and write access")
 NOT_A_FOLDER = ("there is a file where its folder should be", "Name another folder, or remove the file")
 _NOT_A_FILE = ("there is a folder where its file should be", "Name another file, or remove the folder")
