@@ -3,6 +3,8 @@
 import time
 from typing import Protocol
 
+_SET_BACK_MS = 1_000  # what waits for a time of the clock waits no longer than that for a smaller step
+
 
 class Clock(Protocol):
     """A wall clock and a stopwatch."""
@@ -24,3 +26,18 @@ class SystemClock:
     def seconds(self) -> float:
         """Return monotonic seconds."""
         return time.monotonic()
+
+
+class ClockWatch:
+    """Finds that a wall clock is set back, by more than a second, between two looks."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._newest_ms = clock.now_ms()
+        self.was_set_back = False
+
+    def look(self) -> None:
+        """Look at the clock."""
+        now_ms = self._clock.now_ms()
+        self.was_set_back = self.was_set_back or now_ms < self._newest_ms - _SET_BACK_MS
+        self._newest_ms = max(self._newest_ms, now_ms)

@@ -11,7 +11,11 @@ from mixedmode.errors import RetryableError
 __all__ = ["NOT_A_FOLDER", "system_error", "system_words", "too_many_files"]
 
 _FILES = ("this process may not open more files", "Raise the limit (`ulimit -n 4096`)")
-_FULL = ("no space is left on the disk", "Free space or move the folder to a larger disk")
+_FULL = (
+    "no space is left on the disk",
+    "Free space, or delete files if `df -i` shows that no inode is free; or move the folder to a larger disk",
+)
+_READ_ONLY = ("the file system is read-only", "Mount it for writing; if it was, the disk may be failing: see `dmesg`")
 _FORBIDDEN = ("permission was denied", "Give this user read and write access")
 NOT_A_FOLDER = ("there is a file where its folder should be", "Name another folder, or remove the file")
 _NOT_A_FILE = ("there is a folder where its file should be", "Name another file, or remove the folder")
@@ -25,7 +29,7 @@ _WORDS = {
     errno.EDQUOT: _FULL,
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
-    errno.EROFS: _FORBIDDEN,
+    errno.EROFS: _READ_ONLY,
     errno.ENOTDIR: NOT_A_FOLDER,
     errno.EISDIR: _NOT_A_FILE,
     errno.ENAMETOOLONG: _LONG,
@@ -38,7 +42,12 @@ _WORDS = {
     errno.ETIMEDOUT: _UNREACHED,
 }
 #: the words of the system in the texts of other programs, such as Spark's about an error in a task
-_IN_TEXTS = {"Too many open files": _FILES, "No space left on device": _FULL, "Disk quota exceeded": _FULL}
+_IN_TEXTS = {
+    "Too many open files": _FILES,
+    "No space left on device": _FULL,
+    "Disk quota exceeded": _FULL,
+    "Read-only file system": _READ_ONLY,
+}
 
 
 def system_words(error: BaseException | str) -> tuple[str, str] | None:

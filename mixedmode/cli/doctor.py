@@ -173,7 +173,7 @@ def _java_problem(java: JavaFact) -> str | None:
         return "no java: JAVA_HOME is not set, and there is none on PATH"
     if java.version is None:
         of_home = " (from JAVA_HOME)" if java.from_java_home else ""
-        return f"{java.command}{of_home} does not run"
+        return f"{java.command}{of_home} does not run{java.said and f': {java.said}'}"
     if java_major(java.version) < JAVA_MIN:
         return f"{java.version} ({java.command})"
     if JAVA_MODULE not in java.modules:

@@ -32,12 +32,16 @@ IMPORT_NAMES = {"pyyaml": "yaml"}  # where it is not the name of the distributio
 
 @dataclass(frozen=True, slots=True)
 class JavaFact:
-    """The `java` that Spark would start, as it describes itself. `version` is None if it could not be run."""
+    """The `java` that Spark would start, as it describes itself.
+
+    `version` is None if it could not be run; `said` is what it printed then, or the error of the system.
+    """
 
     command: str | None  # None: no JAVA_HOME, and no java on PATH
     from_java_home: bool = False
     version: str | None = None
     modules: frozenset[str] = frozenset()
+    said: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +126,12 @@ def java_fact(java_home: str | None) -> JavaFact:
         command = shutil.which("java")
     if command is None:
         return JavaFact(None)
-    version = java_version(_output_of(command, "-version"))
+    output = _output_of(command, "-version")
+    version = java_version(output)
+    if version is None:
+        return JavaFact(command, from_java_home=bool(java_home), said=" ".join(output.split())[:200])
     modules = frozenset(line.partition("@")[0].strip() for line in _output_of(command, "--list-modules").splitlines())
-    return JavaFact(
-        command, from_java_home=bool(java_home), version=version, modules=modules if version else frozenset()
-    )
+    return JavaFact(command, from_java_home=bool(java_home), version=version, modules=modules)
 
 
 def java_version(text: str) -> str | None:
@@ -201,8 +206,10 @@ def _output_of(*command: str) -> str:
         done = subprocess.run(  # noqa: S603  java, from where Spark takes it
             command, capture_output=True, text=True, errors="replace", timeout=JAVA_TIMEOUT_S, check=False
         )
-    except (OSError, subprocess.SubprocessError):
-        return ""
+    except OSError as error:
+        return error.strerror or ""
+    except subprocess.SubprocessError as error:
+        return str(error)
     return done.stdout + done.stderr
 
 

@@ -40,7 +40,7 @@ class PhaseBegan:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A fact about the input that a person should see before the first epoch, such as a source without files."""
+    """A fact that a person should see, such as a source without files."""
 
     text: str
 

@@ -19,11 +19,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mixedmode.checkpoint.decide import EpochPolicy
 from mixedmode.checkpoint.pause import PauseRecord
 from mixedmode.checkpoint.types import Epoch, Manifest
+from mixedmode.clock import ClockWatch
 from mixedmode.config import ModePolicy, SourceSpec
 from mixedmode.driver.autoscaler import Autoscaler, scale_targets
 from mixedmode.driver.epoch_context import EpochContext
 from mixedmode.driver.epochs import EpochRunner, StopRequested
-from mixedmode.driver.events import Flipped
+from mixedmode.driver.events import Flipped, Notice
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.pausing import Pauses
 from mixedmode.driver.rescaling import Rescaling
@@ -35,6 +36,10 @@ _POLL_SECONDS = 0.05
 # A backlog in streaming mode without limits admits this much per subtask and second of its interval.
 STREAMED_BYTES_PER_SECOND = 16 * 1024 * 1024
 STREAMED_RECORDS_PER_SECOND = 100_000
+_SET_BACK = (
+    "the clock of this machine was set back. Live epochs go on. Timers and windows of processing time wait until the "
+    "clock has caught up. Have the clock corrected in small steps, as chrony and ntpd do"
+)
 
 
 class Until(Enum):
@@ -64,6 +69,7 @@ class Phases:
         self._context = context
         self._stop = context.stop
         self._pauses = Pauses(PauseRecord(context.log.store), context.observer, context.stop)
+        self._clock_watch = ClockWatch(context.clock)
         self._rescaling = Rescaling(context.spec, context.log, context.observer)
         targets = scale_targets(context.spec, cores(inputs.session))
         self._autoscaler = None
@@ -124,9 +130,15 @@ class Phases:
         self._context.observer(Flipped(at_ms=self._context.clock.now_ms(), after_epoch=after_epoch))
 
     def _go_live(self) -> None:
-        frame = self._inputs.stream(lambda _source: Admission())
-        interval_ms = self._policy.live_interval_ms
-        self._query(frame, self._run_live, trigger={"processingTime": f"{interval_ms} milliseconds"}, is_live=True)
+        """Run live epochs. Spark waits for a time of the machine's clock: if that is set back, begin another query."""
+        trigger = {"processingTime": f"{self._policy.live_interval_ms} milliseconds"}
+        while True:
+            self._clock_watch = ClockWatch(self._context.clock)
+            frame = self._inputs.stream(lambda _source: Admission())
+            self._query(frame, self._run_live, trigger=trigger, is_live=True)
+            if self._stop.is_set() or self._drain.is_set() or not self._clock_watch.was_set_back:
+                return
+            self._context.observer(Notice(_SET_BACK))
 
     def _run_live(self, batch: DataFrame, epoch: Epoch) -> None:
         started = self._context.clock.seconds()
@@ -189,7 +201,7 @@ class Phases:
 
     def _ends(self, *, is_live: bool) -> bool:
         """Return whether a query is to end after its current epoch."""
-        return self._stop.is_set() or (is_live and self._drain.is_set())
+        return self._stop.is_set() or (is_live and (self._drain.is_set() or self._clock_watch.was_set_back))
 
     def _query(
         self,
@@ -228,6 +240,7 @@ class Phases:
         try:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # a float is fine
                 self._pauses.look()
+                self._clock_watch.look()
                 if self._ends(is_live=is_live) and not query.status["isTriggerActive"]:
                     is_stopped = True
                     query.stop()

@@ -63,7 +63,7 @@ _OTHER_PYTHON = re.compile(
 #: what this process was about to write in Spark's log was just written by another one
 _OTHER_START = re.compile(
     r"(?:FAILED_RENAME_PATH\] Failed to rename \S+ to (?=\S+/spark/\S+ as destination)"
-    r"|Multiple streaming queries are concurrently using )(\S+)"
+    r"|Multiple streaming queries are concurrently using |Multiple streaming jobs detected for (?=\d))(\S+)"
 )
 #: the line of an exception: after the frames of Python, whatever its class is; anywhere, if it says that it is one
 _EXCEPTION = re.compile(

@@ -100,6 +100,7 @@ def test_each_spelling_of_a_java_version_has_its_major(version: str, major: int)
         (JavaFact(None), "no java: JAVA_HOME is not set, and there is none on PATH"),
         (JavaFact("/opt/x/bin/java", from_java_home=True), "/opt/x/bin/java (from JAVA_HOME) does not run"),
         (JavaFact("/usr/bin/java"), "/usr/bin/java does not run"),
+        (JavaFact("/usr/bin/java", said="no memory"), "/usr/bin/java does not run: no memory"),
         (JavaFact("/usr/bin/java", version="1.8.0_392"), "1.8.0_392 (/usr/bin/java)"),
         (
             JavaFact("/jre/bin/java", version="17.0.2", modules=frozenset({"java.base"})),

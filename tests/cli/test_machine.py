@@ -56,20 +56,30 @@ def test_java_home_goes_before_the_path_as_in_sparks_launcher(tmp_path: Path) ->
     assert found == JavaFact(str(java), True, "21.0.2", frozenset({"java.base", "jdk.incubator.vector"}))
 
 
-@pytest.mark.parametrize("body", ["exit 1", "echo 'Unable to locate a Java Runtime' >&2; exit 1", "printf '\\377'"])
-def test_a_java_that_does_not_run_has_no_version(tmp_path: Path, body: str) -> None:
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("exit 1", ""),
+        ("echo 'Unable to locate a Java Runtime' >&2; exit 1", "Unable to locate a Java Runtime"),
+        ("printf '\\377'", "\N{REPLACEMENT CHARACTER}"),
+        ("printf 'no memory\\n\\nfor the heap\\n'; exit 1", "no memory for the heap"),
+    ],
+)
+def test_a_java_that_does_not_run_has_no_version_and_says_why(tmp_path: Path, body: str, said: str) -> None:
     java = fake_java(tmp_path, body)
-    assert java_fact(str(tmp_path)) == JavaFact(str(java), True, None, frozenset())
+    assert java_fact(str(tmp_path)) == JavaFact(str(java), True, None, frozenset(), said)
 
 
 def test_a_java_home_that_does_not_exist_is_named_and_has_no_version(tmp_path: Path) -> None:
-    assert java_fact(str(tmp_path)) == JavaFact(str(tmp_path / "bin" / "java"), True, None, frozenset())
+    missing = "No such file or directory"
+    assert java_fact(str(tmp_path)) == JavaFact(str(tmp_path / "bin" / "java"), True, None, frozenset(), missing)
 
 
 def test_a_java_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path, "exec sleep 60")
     monkeypatch.setattr(machine, "JAVA_TIMEOUT_S", 0.1)
-    assert java_fact(str(tmp_path)).version is None
+    found = java_fact(str(tmp_path))
+    assert (found.version, "timed out" in found.said) == (None, True)
 
 
 @pytest.mark.parametrize("java_home", [None, ""])

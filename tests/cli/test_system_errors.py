@@ -44,8 +44,11 @@ COMMANDS: dict[str, tuple[str, tuple[str, ...]]] = {
 SAID = {
     errno.EMFILE: "this process may not open more files. Raise the limit (`ulimit -n 4096`), then start again",
     errno.ENFILE: "this process may not open more files. Raise the limit (`ulimit -n 4096`), then start again",
-    errno.ENOSPC: "no space is left on the disk. Free space or move the folder to a larger disk, then start again",
+    errno.ENOSPC: "no space is left on the disk. Free space, or delete files if `df -i` shows that no inode is free; "
+    "or move the folder to a larger disk, then start again",
     errno.EACCES: "permission was denied. Give this user read and write access, then start again",
+    errno.EROFS: "the file system is read-only. Mount it for writing; if it was, the disk may be failing: see `dmesg`, "
+    "then start again",
     errno.ECONNREFUSED: "a server does not take the connection, or ended it. Check that it runs and can be reached, ",
 }
 

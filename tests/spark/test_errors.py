@@ -103,6 +103,7 @@ def test_what_is_wrong_around_a_job_is_one_line(text: str, kind: type[MixedmodeE
             "file:/c/spark/metadata",
         ),
         ("Multiple streaming queries are concurrently using file:/c/spark/sources/0.", "file:/c/spark/sources/0"),
+        ("Concurrent update to the log. Multiple streaming jobs detected for 7 SQLSTATE: XXKST", "7"),
     ],
 )
 def test_two_starts_at_once_are_told_as_such(cause: str, place: str) -> None:

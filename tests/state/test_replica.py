@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -293,6 +294,25 @@ def test_a_replica_that_cannot_be_read_says_so_and_is_built_anew_next_time(tmp_p
         assert len(contents(replica)) == 5000
 
 
+@pytest.mark.parametrize("at", [0.1, 0.5, 0.7])
+def test_a_damaged_table_that_a_compaction_reads_is_no_error_and_the_replica_is_built_anew(
+    tmp_path: Path, at: float
+) -> None:
+    """RocksDB tells it where it likes: at the next run that is ingested, at the end of the epoch, or an epoch later."""
+    runs = [{(30 * key + number).to_bytes(4, "big"): b"v" * 40 for key in range(500)} for number in range(30)]
+    files = [write_run(tmp_path / f"{number}", run).path for number, run in enumerate(runs)]
+    wanted = [WantedRun(f"run-{number}", partial(shutil.copyfile, path)) for number, path in enumerate(files)]
+    for first, then in ((2, 9), (4, 30), (7, 8)):
+        open_replica(tmp_path / "r", wanted[:first], attempt="a").close()
+        table = min((tmp_path / "r" / "db").glob("*.sst"))
+        damage_file(table, "flipped", where=int(at * table.stat().st_size))
+        for count in range(first + 1, then + 1):
+            open_replica(tmp_path / "r", wanted[:count], attempt="a").close()
+        with open_replica(tmp_path / "r", wanted, attempt="a") as replica:
+            assert contents(replica) == laid_over(runs)
+        shutil.rmtree(tmp_path / "r")
+
+
 def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path) -> None:
     def fetch(_: Path) -> None:
         raise OSError(28, "No space left on device")
@@ -301,7 +321,8 @@ def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path) -> N
         open_replica(tmp_path / "r", [WantedRun("run-0", fetch)], attempt="a")
     assert str(caught.value) == (
         "the local copy of the state cannot be made. The committed state is not affected. Free some space there, "
-        f"or repair the disk; then start the job again: it resumes from its last checkpoint. folder={tmp_path / 'r'}"
+        f"or repair the disk; then start the job again: it resumes from its last checkpoint. folder={tmp_path / 'r'}, "
+        "cause=[Errno 28] No space left on device"
     )
 
 

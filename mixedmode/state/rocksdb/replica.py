@@ -107,10 +107,12 @@ class Replica:
     def close(self) -> None:
         """Close the replica. Wait for running compactions first, since closing would discard their work."""
         if self._database is not None:
-            while _property(self._database, "rocksdb.num-running-compactions"):
+            while self._database.property_int_value("rocksdb.num-running-compactions"):
                 time.sleep(_POLL_SECONDS)
-            self._database.close()
-            _note_compactions(self._folder)
+            if _close(self._database):
+                _note_compactions(self._folder)
+            else:
+                (self._folder / _NOTE).unlink(missing_ok=True)  # a file is damaged, so the next open rebuilds it
         if self._is_temporary:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._lock.close()
@@ -187,26 +189,46 @@ def building(folder: Path) -> Iterator[None]:
         msg = (
             "the local copy of the state cannot be made. The committed state is not affected. Free some space there, "
             "or repair the disk; then start the job again: it resumes from its last checkpoint. "
-            f"folder={folder}"
+            f"folder={folder}, cause={error}"
         )
         raise too_many_files(error, f"folder={folder}") or RetryableError(msg) from error
 
 
 def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdict:
     missing = missing_runs(_ingested(folder), wanted)
-    database = None
-    if missing is not None and not _is_doubtful(folder):
-        database = _open_or_none(folder, cache_bytes)
-    if database is None or missing is None:
+    if missing is None or _is_doubtful(folder):
         _clear(folder)
         missing = list(wanted)
-        database = _open(folder, cache_bytes)
+    try:
+        return _completed(folder, wanted, missing, cache_bytes)
+    except MixedmodeError:
+        raise  # of a committed run
+    except Exception:  # noqa: BLE001 - rocksdict raises plain Exception; the database is only a copy, and is rebuilt
+        _clear(folder)
+        return _completed(folder, wanted, list(wanted), cache_bytes)
+
+
+def _completed(folder: Path, wanted: Sequence[WantedRun], missing: Sequence[WantedRun], cache_bytes: int) -> Rdict:
+    """Open the database in the folder, or create it, and ingest the missing runs."""
+    options = replica_options(cache_bytes)
+    # A column family that is not named here is opened with the options in the database's own file. These have neither
+    # the block cache nor the filter policy: reads would search blocks instead of asking the run's bloom filter first.
+    database = Rdict(str(folder / "db"), options=options, column_families={"default": options})
     try:
         _ingest(folder, database, wanted, missing)
     except BaseException:
-        database.close()
+        _close(database)
         raise
     return database
+
+
+def _close(database: Rdict) -> bool:
+    """Close the database. Return whether no compaction has failed; without its work, the replica is slow, not wrong."""
+    try:
+        database.close()
+    except Exception:  # noqa: BLE001 - rocksdict raises plain Exception, and has closed the database all the same
+        return False
+    return True
 
 
 def missing_runs(held: Sequence[str], wanted: Sequence[WantedRun]) -> list[WantedRun] | None:
@@ -247,22 +269,6 @@ def _count_held(held: Sequence[str], wanted: Sequence[WantedRun]) -> int | None:
         else:
             return None
     return len(wanted) if at == len(held) else None
-
-
-def _open(folder: Path, cache_bytes: int) -> Rdict:
-    """Open the database in the folder, or create it."""
-    options = replica_options(cache_bytes)
-    # A column family that is not named here is opened with the options in the database's own file. These have neither
-    # the block cache nor the filter policy: reads would search blocks instead of asking the run's bloom filter first.
-    return Rdict(str(folder / "db"), options=options, column_families={"default": options})
-
-
-def _open_or_none(folder: Path, cache_bytes: int) -> Rdict | None:
-    """Open the database; return None if that fails for any reason: it is only a copy, and is rebuilt."""
-    try:
-        return _open(folder, cache_bytes)
-    except Exception:  # noqa: BLE001 - rocksdict raises plain Exception
-        return None
 
 
 def _ingest(folder: Path, database: Rdict, wanted: Sequence[WantedRun], missing: Sequence[WantedRun]) -> None:
@@ -391,8 +397,3 @@ def _note_compactions(folder: Path) -> None:
 def _clear(folder: Path) -> None:
     shutil.rmtree(folder / "db", ignore_errors=True)
     (folder / _NOTE).unlink(missing_ok=True)
-
-
-def _property(database: Rdict, name: str) -> int:
-    value = database.property_int_value(name)
-    return 0 if value is None else int(value)
