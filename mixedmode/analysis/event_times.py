@@ -54,8 +54,8 @@ def _check_event_time(data_type: DataType, column: str, place: str) -> None:
     if not isinstance(data_type, TimestampType | TimestampNTZType | DateType):
         msg = (
             f"{place}: event time must be a timestamp. Give the column the type timestamp where its type is declared. "
-            "A timestamp column of JSON reads a number as seconds since 1970, so milliseconds have to be converted "
-            f"before the job reads them. column={column}, type={data_type.simpleString()}"
+            "Of a number in a source, computed-columns make one, as in `at: timestamp_millis(ts)` for milliseconds "
+            f"since 1970. column={column}, type={data_type.simpleString()}"
         )
         raise InvalidJobError(msg)
 

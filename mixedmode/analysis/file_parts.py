@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame
 
 from mixedmode.config import SourceSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
-from mixedmode.sources.sides import UnitesSides, streams_of_sides, united
+from mixedmode.sources.sides import streams_of_sides, united
 from mixedmode.sources.source import Admission, OpenSource
 
-__all__ = ["FilePart", "stand_ins"]
+__all__ = ["FilePart", "specs_of_sides", "stand_ins"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,17 @@ def stand_ins(
     return frames, {name: part for name, (_, part) in found.items() if part is not None}
 
 
+def specs_of_sides(spec: SourceSpec) -> tuple[SourceSpec, ...]:
+    """Return the settings of each side of a source, in the order of `sides_of`."""
+    return tuple(getattr(spec, "sides", {"": spec}).values())
+
+
 def _stand_in(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart | None]:
     """Return the stand-in of a source, and its files; None if it has none. Of several sides with files, take one."""
-    frames, has_sides = streams_of_sides(source, Admission()), isinstance(source, UnitesSides)
-    specs = getattr(spec, "sides", {}).values() if has_sides else (spec,)
+    frames = streams_of_sides(source, Admission())
+    specs = specs_of_sides(spec)
     parts = (
-        FilePart(one, frame, (*frames[:number], *frames[number + 1 :]), number if has_sides else None)
+        FilePart(one, frame, (*frames[:number], *frames[number + 1 :]), number if len(specs) > 1 else None)
         for number, (one, frame) in enumerate(zip(specs, frames, strict=True))
         if isinstance(one, FileSourceSpec)
     )

@@ -89,10 +89,11 @@ def examine(session: SparkSession, parts: JobParts, where: Where, found: list[Mi
     """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds."""
     spec = parts.spec
     check_session(session, own_settings(spec))
-    sources = OpenSources(session, parts, where)
-    of_job = [*sources.found]
-    with collecting(of_job):
+    of_functions: list[MixedmodeError] = []
+    with collecting(of_functions):
         register_functions(session, spec.functions, where)
+    sources = OpenSources(session, parts, where)
+    of_job = [*sources.found, *of_functions]
     walk = _Walk(session, parts, sources, where, of_job)
     walk.walk()
     analysis = None

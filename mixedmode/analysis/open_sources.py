@@ -1,7 +1,10 @@
 """Opens the sources and dimensions of a job for its analysis, and collects their mistakes."""
 
+from functools import partial
+
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.computed_columns import check_computed_columns
 from mixedmode.analysis.event_times import event_time_of, partition_column_of
 from mixedmode.analysis.problems import collecting
 from mixedmode.config import JobParts
@@ -30,7 +33,9 @@ class OpenSources:
         self.unknown_dimensions = set(parts.unknown_dimensions)
         for name, source in parts.spec.sources.items():
             with collecting(self.found):
-                self.opened[name] = open_source(session, source, where=where("sources", name))
+                opened = open_source(session, source, where=where("sources", name))
+                check_computed_columns(session, source, opened, partial(where, "sources", name))
+                self.opened[name] = opened
             if name not in self.opened:
                 self.unknown.add(name)
                 continue
@@ -46,8 +51,8 @@ class OpenSources:
                 self.partitions |= {} if column is None else {name: column}
         for name, table in parts.spec.dimensions.items():
             with collecting(self.found):
-                opened = open_source(session, table, where=where("dimensions", name))
-                assert isinstance(opened, HasVersions), table
-                self.dimensions[name] = opened
+                dimension = open_source(session, table, where=where("dimensions", name))
+                assert isinstance(dimension, HasVersions), table
+                self.dimensions[name] = dimension
             if name not in self.dimensions:
                 self.unknown_dimensions.add(name)

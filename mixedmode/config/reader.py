@@ -116,7 +116,7 @@ class _Keys(Enum):
 #: {key of a map: how the keys in it are parsed}
 _KEYS: dict[str | int, _Keys] = {
     **dict.fromkeys(("sources", "dimensions", "outputs", "functions", "broadcast"), _Keys.NAMES),
-    **dict.fromkeys(("args", "offsets", "aggregate"), _Keys.OWN),
+    **dict.fromkeys(("args", "offsets", "aggregate", "computed-columns"), _Keys.OWN),
     **dict.fromkeys(("spark", "options"), _Keys.FLAT),
 }
 

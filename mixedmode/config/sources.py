@@ -14,7 +14,9 @@ from mixedmode.config.fields import (
     DurationMs,
     Flag,
     InOrder,
+    Lines,
     OptionalDurationMs,
+    OutputName,
     PositiveDurationMs,
     Section,
     Text,
@@ -63,6 +65,10 @@ class SourceSpec(InOrder):
     dimension_settings: ClassVar[frozenset[str]] = frozenset()
     is_dimension_only: ClassVar[bool] = False
 
+    computed_columns: Mapping[OutputName, Lines] = Field(
+        default={},
+        description="columns made of those of a record by SQL, by name, such as at: timestamp_millis(ts)",
+    )
     event_time: Text | None = Field(default=None, description="the column that says when a record happened")
     watermark: WatermarkSpec = Field(default=WatermarkSpec(), description="how event time moves; needs event-time")
     bounded: Flag = Field(default=False, description="true: what is there at the start is all there will ever be")

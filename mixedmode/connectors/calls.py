@@ -39,6 +39,7 @@ _OF_EVERY_SOURCE: Mapping[Path, str] = {
 class SourceArguments(TypedDict, total=False):
     """Arguments of every source.
 
+    computed_columns: columns made of those of a record by SQL, by name, such as `{"at": "timestamp_millis(ts)"}`.
     event_time: the column that says when a record happened.
     out_of_orderness: how far the watermark stays behind the newest event time, so how late a record may come.
     idle_timeout: a source or partition without a record for this long no longer holds the watermark back.
@@ -49,6 +50,7 @@ class SourceArguments(TypedDict, total=False):
     bounded: True if all input is present when the job starts.
     """
 
+    computed_columns: Mapping[str, str]
     event_time: str
     out_of_orderness: Duration
     idle_timeout: Duration

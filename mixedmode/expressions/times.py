@@ -119,6 +119,16 @@ def _to_number(unit_us: int) -> Kernel:
     )
 
 
+def _from_number(unit_us: int) -> Kernel:
+    """Return the kernel of a time of a whole number of units since 1970."""
+
+    def times(call: Call, given: Sequence[Value]) -> Value:
+        numbers = like(integers(given[0]).astype(np.int64), pa.int64(), given[0])
+        return pc.multiply_checked(numbers, pa.scalar(unit_us)).view(call.data_type)
+
+    return Kernel(times, has_types(types.is_signed_integer))
+
+
 def _truncate(call: Call, given: Sequence[Value]) -> Value:
     unit_us = _UNITS_US[given[0].as_py().upper()]
     units = like(np.floor_divide(integers(given[1]), unit_us), pa.int64(), given[1])
@@ -133,6 +143,9 @@ def _accepts_truncate(call: Call, arguments: Sequence[Node]) -> bool:
 
 TIMES: Mapping[str, Kernel] = {
     "DateFormatClass": Kernel(_format, _accepts_format),
+    "MicrosToTimestamp": _from_number(1),
+    "MillisToTimestamp": _from_number(1000),
+    "SecondsToTimestamp": _from_number(SECOND_US),
     "UnixMicros": _to_number(1),
     "UnixMillis": _to_number(1000),
     "UnixSeconds": _to_number(SECOND_US),

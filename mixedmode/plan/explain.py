@@ -61,6 +61,9 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
     for name, source in spec.sources.items():
         yield f"source {name}: {source.place}"
         yield from _read_by(name, plan)
+        for path, one in (source.inner_sources or {(): source}).items():
+            side = "".join(f"{key}: " for key in path)
+            yield from (f"  computes    {side}{made} = {text}" for made, text in one.computed_columns.items())
         column = plan.event_times.get(name)
         if column is None:
             yield "  event time  none"

@@ -4,6 +4,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.config import SourceSpec
 from mixedmode.config.registry import kind_of, loaded
+from mixedmode.sources.computed import ComputedColumns
 from mixedmode.sources.source import OpenSource
 
 
@@ -14,4 +15,6 @@ def open_source(session: SparkSession, source: SourceSpec, *, where: str) -> Ope
     opener = kind_of(source).open_source
     assert opener is not None, source
     opened: OpenSource = loaded(opener)(session, source, where=where)
-    return opened
+    if not source.computed_columns:
+        return opened
+    return ComputedColumns(session, opened, source.computed_columns, where=where)

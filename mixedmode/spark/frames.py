@@ -102,8 +102,12 @@ def arrow_fields(schema: StructType) -> list[pa.Field]:
 
 def stand_in(session: SparkSession, fields: Sequence[pa.Field]) -> DataFrame:
     """Return a streaming frame with these columns, for analysis only."""
-    columns = [null_column(field.dataType, field.name) for field in spark_schema(fields)]
-    return _any_stream(session).select(*columns)
+    return stand_in_of(session, spark_schema(fields))
+
+
+def stand_in_of(session: SparkSession, schema: StructType) -> DataFrame:
+    """Return the same of Spark's columns."""
+    return _any_stream(session).select(*(null_column(field.dataType, field.name) for field in schema))
 
 
 @lru_cache(maxsize=1)

@@ -137,7 +137,8 @@ def run_graph(
         folder = Path(name)
         placed = job_in_folder(job, declared, folder, mode)
         reads_source = any(sink.from_ in job.settings.sources for sink in job.results.values())
-        if parts_for_spark(job.steps) or reads_source:
+        computes = any(source.computed_columns for source in placed.settings.sources.values())
+        if parts_for_spark(job.steps) or reads_source or computes:
             if clock is not None:
                 msg = f"{_WHERE}: this job runs on Spark, whose clock cannot be set. Leave `clock` out."
                 raise InvalidJobError(msg)

@@ -116,6 +116,7 @@ class _Walk:
         self._upstream: dict[str, frozenset[str]] = {}
         for name, source in spec.sources.items():
             assert isinstance(source, FileSourceSpec), name
+            assert not source.computed_columns, name
             self._add_source(name, source)
 
     def _add_source(self, name: str, source: FileSourceSpec) -> None:

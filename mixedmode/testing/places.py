@@ -96,6 +96,7 @@ def _source(source: SourceSpec, ddl: str, folder: Path, name: str) -> FileSource
         "format": "parquet",
         "path": str(input_folder(folder, name)),
         "schema": ddl,
+        "computed-columns": source.computed_columns,
         "event-time": source.event_time,
         "watermark": source.watermark,
     }

@@ -547,8 +547,8 @@ def test_an_event_time_that_is_not_there_or_is_no_time_is_refused(spark: SparkSe
     number = job(folder, Source.parquet(folder / "in", schema=DDL, event_time="v"))
     assert refusal(spark, number.sql("SELECT * FROM t")) == (
         "sources.t.event-time: event time must be a timestamp. Give the column the type timestamp where its type is "
-        "declared. A timestamp column of JSON reads a number as seconds since 1970, so milliseconds have to be "
-        "converted before the job reads them. column=v, type=bigint"
+        "declared. Of a number in a source, computed-columns make one, as in `at: timestamp_millis(ts)` for "
+        "milliseconds since 1970. column=v, type=bigint"
     )
 
 

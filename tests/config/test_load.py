@@ -54,7 +54,7 @@ SOURCE_FORMATS = "csv, custom, delta, iceberg, json, kafka, parquet"
 WITH_PATH = "csv, delta, iceberg, json, parquet, sqlite"  # formats of sinks
 KNOWN_IN_SOURCE = (
     "format, path, schema, options, schema-drift, undecodable, dead-letter, max-files-per-epoch, max-bytes-per-epoch, "
-    "event-time, watermark, bounded"
+    "computed-columns, event-time, watermark, bounded"
 )
 
 

@@ -182,13 +182,17 @@ EXPRESSIONS = [
     *(f"date_format({name}1, '{pattern}')" for name in ("ts", "tn") for pattern in PATTERNS),
     *(f"{name}({column}1)" for name in ("year", "month", "day") for column in ("dt", "ts")),
     *(f"{name}(ts1)" for name in ("hour", "minute", "second", "unix_micros", "unix_millis", "unix_seconds")),
+    *(f"timestamp_{unit}({n}1)" for unit in ("seconds", "millis", "micros") for n in "bsi"),
+    "timestamp_micros(l1)",
     *(f"date_trunc('{unit}', ts1)" for unit in ("MINUTE", "hour", "SECOND")),
 ]
+UNITS_US = (("seconds", 1_000_000), ("millis", 1000))
 THREE = "CASE WHEN l1 = 3.5 THEN CAST(raise_error('it is three') AS bigint) ELSE l1 END"
 #: (expression, the same that gives NULL where the expression raises)
 RAISING = [
     *((f"{n}1 {sign} {n}2", f"try_{word}({n}1, {n}2)") for n in "bsil" for sign, word in TRIED),
     *((f"{n}1 % {n}2", f"try_mod({n}1, {n}2)") for n in "bsil"),
+    *((f"timestamp_{unit}(l1)", f"timestamp_micros(try_multiply(l1, {us}))") for unit, us in UNITS_US),
     ("l1 div l2", "if(l2 = 0 or l2 = -1 and l1 = -9223372036854775808, null, l1 div l2)"),
     ("d1 / d2", "try_divide(d1, d2)"),
     ("l1 / l2", "try_divide(l1, l2)"),

@@ -23,7 +23,7 @@ from mixedmode.connectors.history.spec import HistoryAndLiveSpec, Side
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.open import open_source
-from mixedmode.sources.sides import UnitesSides
+from mixedmode.sources.sides import UnitesSides, batches_of_sides, sides_of, streams_of_sides, united
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
 
 _IN_LOG: tuple[Side, Side] = ("history", "live")  # the order of their lines in Spark's log
@@ -58,11 +58,13 @@ class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, H
 
     @override
     def batch_sides(self) -> tuple[DataFrame, ...]:
-        return tuple(opened.batch() for opened in self.sides_in_log)
+        return tuple(frame for side in _IN_LOG for frame in batches_of_sides(self._sides[side]))
 
     @override
     def stream_sides(self, admission: Admission) -> tuple[DataFrame, ...]:
-        return tuple(self._sides[side].stream(self._of(side, admission)) for side in _IN_LOG)
+        return tuple(
+            frame for side in _IN_LOG for frame in streams_of_sides(self._sides[side], self._of(side, admission))
+        )
 
     @override
     def united(self, sides: Sequence[DataFrame]) -> DataFrame:
@@ -88,7 +90,7 @@ class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, H
     @property
     @override
     def sides_in_log(self) -> tuple[OpenSource, ...]:
-        return tuple(self._sides[side] for side in _IN_LOG)
+        return tuple(opened for side in _IN_LOG for opened in sides_of(self._sides[side]))
 
     def is_backlog(self, before: Sequence[str], now: Sequence[str]) -> bool:
         """Return whether the history or the live side reports a backlog."""
@@ -119,6 +121,7 @@ class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, H
 
     def _cut(self, side: Side, frame: DataFrame) -> DataFrame:
         """Return the records of a side, with the columns of the whole source in its order."""
+        frame = united(self._sides[side], [frame])
         if self._column is not None:
             frame = frame.where(self._is_of(side, F.col(quoted(self._column)).cast("timestamp")))
         there = {name.lower() for name in frame.columns}

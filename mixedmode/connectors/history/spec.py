@@ -21,7 +21,8 @@ from mixedmode.config.sources import SourceSpec
 from mixedmode.config.used_places import UsedPlace
 
 Side = Literal["history", "live"]
-_OF_THE_WHOLE = tuple(SourceSpec.model_fields)
+_OF_A_SIDE = "computed_columns"  # the sides may have a column in different forms
+_OF_THE_WHOLE = tuple(name for name in SourceSpec.model_fields if name != _OF_A_SIDE)
 
 
 Offsets = Mapping[Text, Mapping[Annotated[int, Field(ge=0)], CountOrZero]]
@@ -128,6 +129,9 @@ class HistoryAndLiveSpec(SourceSpec):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from super()._findings()
+        if self.computed_columns:
+            text = " are said of each side, which may have other columns. Move them into history, live, or both."
+            yield (key_of(_OF_A_SIDE),), text
         for path in self.history.outputs:
             yield ("history", *path), " is an output that only the live side can have. Remove it, with undecodable."
         if self.seam.timestamp is not None and self.seam_column is None:
