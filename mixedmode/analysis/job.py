@@ -58,6 +58,7 @@ from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import OpenSource
 from mixedmode.sources.versions import HasVersions
 from mixedmode.spark.frames import stand_in
+from mixedmode.spark.known_settings import misspelt_settings
 from mixedmode.spark.session import check_session, cores
 from mixedmode.spark.settings import own_settings
 from mixedmode.time import Strategy
@@ -88,12 +89,13 @@ def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
 def examine(session: SparkSession, parts: JobParts, where: Where, found: list[MixedmodeError]) -> Analysis | None:
     """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds."""
     spec = parts.spec
-    check_session(session, own_settings(spec))
+    settings = own_settings(spec)
+    check_session(session, settings)
     of_functions: list[MixedmodeError] = []
     with collecting(of_functions):
         register_functions(session, spec.functions, where)
     sources = OpenSources(session, parts, where)
-    of_job = [*sources.found, *of_functions]
+    of_job = [*sources.found, *of_functions, *misspelt_settings(session, settings, where)]
     walk = _Walk(session, parts, sources, where, of_job)
     walk.walk()
     analysis = None

@@ -557,6 +557,30 @@ def test_columns_are_read_from_parquet_files_without_a_schema(spark: SparkSessio
     assert is_accepted(spark, job(folder, Source.parquet(folder / "typed")).key_by("k").aggregate(s="sum(n)"))
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("spark.sql.session.timezone", "spark.sql.session.timeZone"),
+        ("spark.sql.shufle.partitions", "spark.sql.shuffle.partitions"),
+        ("spark.driver.memry", "spark.driver.memory"),
+        *((known, None) for known in ("spark.executor.memory", "spark.local.dir", "spark.hadoop.fs.s3a.endpoint")),
+        *((unknown, None) for unknown in ("spark.sql.catalog.lake", "spark.databricks.delta.snapshotPartitions")),
+    ],
+)
+def test_a_misspelt_setting_of_spark_is_refused(
+    spark: SparkSession, folder: Path, written: str, meant: str | None
+) -> None:
+    (folder / "in").mkdir(exist_ok=True)
+    source = Source.parquet(folder / "in", schema=DDL)
+    made = Job("refused", sources={"t": source}, checkpoint_dir=folder / "checkpoints", spark={**SPARK, written: "1"})
+    steps = made.sql("SELECT * FROM t")
+    if meant is None:
+        assert is_accepted(spark, steps)
+        return
+    said = f"{written}: Spark has no setting of this name, and ignores it. Did you mean {meant}?"
+    assert refusal(spark, steps) == said
+
+
 def test_a_job_file_is_named_with_its_line(spark: SparkSession, folder: Path) -> None:
     (folder / "in").mkdir(exist_ok=True)
     file = write_text(
