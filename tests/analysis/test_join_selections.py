@@ -14,6 +14,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.join import LEFT
 from mixedmode.plan.join_operators import JoinedInput
 from mixedmode.plan.joins import JOINED, selection
+from mixedmode.spark.frames import views
 from tests.harness import SPARK
 
 pytestmark = pytest.mark.spark
@@ -51,9 +52,9 @@ def test_expressions_read_the_columns_that_sql_reads(spark: SparkSession, select
     right = spark.sql("SELECT 1 AS k, 300 AS w, 4000 AS z, 50000 AS q, TIMESTAMP '2002-01-01' AS at").alias("q")
     pairs = left.crossJoin(right)
     columns = [f"{'o' if side == LEFT else 'q'}.{field.name} AS `{name}`" for name, side, field in found.columns]
-    pairs.selectExpr(*columns).createOrReplaceTempView(JOINED)
     assert found.sql is not None
-    assert spark.sql(found.sql).toArrow() == pairs.selectExpr(*select).toArrow()
+    with views(spark, {JOINED: pairs.selectExpr(*columns)}):
+        assert spark.sql(found.sql).toArrow() == pairs.selectExpr(*select).toArrow()
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,9 @@ def test_a_job_whose_state_would_be_read_wrongly_is_refused(spark: SparkSession,
     sink = Sink.parquet(folder.out)
     changed = folder.settings().key_by("k").aggregate(n="count(*)", s="max(v)").write(sink)
     message = refused(spark, changed)
-    assert message.startswith(f"{REFUSED}step 'aggregate-1' was changed (registers")
+    assert message.startswith(
+        f'{REFUSED}step \'aggregate-1\' was changed (calls.s was "sum(v)" and is "max(v)", registers'
+    )
     assert message.endswith(WAY_OUT)
     other_key = folder.settings().key_by("v").aggregate(n="count(*)", s="sum(v)").write(sink)
     assert 'keys[0].name was "k" and is "v", keys[0].type was "string" and is "int64"' in refused(spark, other_key)
