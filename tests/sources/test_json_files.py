@@ -212,7 +212,8 @@ def test_a_value_that_sparks_reader_refuses_is_refused_with_file_and_line(
     folder = in_folder(tmp_path / "in", f'\n{{"id":1}}\n{line}\n{{"id":2}}'.encode())
     told = refusal(spark, folder, "id")
     assert re.search(
-        rf"file=file:\S+/a\.json, line=3, (column=(id|item), type_in_schema=[a-z<:>]+, )?record={re.escape(line)}$", told
+        rf"file=file:\S+/a\.json, line=3, (column=(id|item), type_in_schema=[a-z<:>]+, )?record={re.escape(line)}$",
+        told,
     )
 
 
