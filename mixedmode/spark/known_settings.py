@@ -14,14 +14,24 @@ from mixedmode.plan.keyed_operators import Where
 __all__ = ["misspelt_settings"]
 
 
+_PLAIN = ("spark.master", "spark.app.name", "spark.local.dir")  # Spark has these without an entry
+
+
 def misspelt_settings(session: SparkSession, names: Iterable[str], where: Where) -> list[InvalidJobError]:
     """Return the mistake of each setting that misspells one of Spark. Case counts, as in `spark.sql.session.timezone`.
 
     where: names a place in the job. Other unknown names may be of an extension of Spark, or of a catalog.
     """
-    known, found = _known(session), list[InvalidJobError]()
-    for name in names:
-        meant = None if name in known else nearest(name, known)
+    try:
+        entries = _entries(session)
+        unknown = [name for name in names if name not in _PLAIN and entries.findEntry(name) is None]
+        # the text of all names takes as long as a hundred questions
+        known = str(entries.knownConfigs().keySet().toString()).strip("[]").split(", ") if unknown else []
+    except Py4JError:  # a later version of Spark keeps them elsewhere
+        return []
+    found = []
+    for name in unknown:
+        meant = nearest(name, known)
         if meant is not None:
             msg = f"{where('spark', name)}: Spark has no setting of this name, and ignores it. Did you mean {meant}?"
             found.append(InvalidJobError(msg))
@@ -29,12 +39,6 @@ def misspelt_settings(session: SparkSession, names: Iterable[str], where: Where)
 
 
 @lru_cache(maxsize=1)
-def _known(session: SparkSession) -> frozenset[str]:
-    """Return the names of the settings that this Spark has; none if a later version keeps them elsewhere."""
+def _entries(session: SparkSession) -> Any:
     config: Any = session._jvm.org.apache.spark.internal.config  # type: ignore[union-attr] # noqa: SLF001 - no public name
-    try:
-        entries = getattr(getattr(config, "ConfigEntry$"), "MODULE$")
-        text = str(entries.knownConfigs().keySet().toString())
-    except Py4JError:
-        return frozenset()
-    return frozenset(text.strip("[]").split(", "))
+    return getattr(getattr(config, "ConfigEntry$"), "MODULE$")
