@@ -122,7 +122,7 @@ def run_graph(
     Raises InvalidJobError for a wrong job and for rows that do not fit their source, and what the job would raise.
     """
     from mixedmode.testing.job_runs import run_here, run_on_spark  # noqa: PLC0415 - loads pyspark and RocksDB
-    from mixedmode.testing.local_plan import parts_for_spark  # noqa: PLC0415 - as above
+    from mixedmode.testing.local_plan import needs_spark  # noqa: PLC0415 - as above
 
     later = list(live)
     for given in (inputs, *later):
@@ -136,9 +136,7 @@ def run_graph(
     with tempfile.TemporaryDirectory(prefix="mixedmode-test-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
         placed = job_in_folder(job, declared, folder, mode)
-        reads_source = any(sink.from_ in job.settings.sources for sink in job.results.values())
-        computes = any(source.computed_columns for source in placed.settings.sources.values())
-        if parts_for_spark(job.steps) or reads_source or computes:
+        if needs_spark(placed):
             if clock is not None:
                 msg = f"{_WHERE}: this job runs on Spark, whose clock cannot be set. Leave `clock` out."
                 raise InvalidJobError(msg)

@@ -4,7 +4,7 @@ In a job, Spark supplies the types of columns; here the declared schema of the s
 functions that the analysis of a job calls, and wrong columns are refused in the same places.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,10 +26,11 @@ from mixedmode.config import (
 from mixedmode.config.calls import column_in
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of
-from mixedmode.config.steps import MapStep, Step, TopStep
+from mixedmode.config.steps import TopStep
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.expressions import Query
+from mixedmode.job import Job
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.function_steps import co_process_stage, untimed_inputs
 from mixedmode.plan.job_plan import JobPlan, SourceRows
@@ -50,42 +51,32 @@ from mixedmode.testing.local_stages import Columns, declared_rows, join_key, sta
 from mixedmode.testing.schemas import schema_of
 from mixedmode.testing.step import check_event_time
 
-__all__ = ["NO_CONDITIONS", "local_plan", "parts_for_spark"]
+__all__ = ["NO_CONDITIONS", "local_plan", "needs_spark"]
 
 NO_CONDITIONS: Mapping[str, Query] = {}
 
 
-def parts_for_spark(steps: Sequence[Step]) -> list[tuple[tuple[str | int, ...], str]]:
-    """Return (place, what it is) of the parts of a job that only Spark can run."""
-    found: list[tuple[tuple[str | int, ...], str]] = []
-    for index, step in enumerate(steps):
-        here = ("steps", index)
-        if isinstance(step, KeyedStep):
-            found += [((*here, *path), f"the expression {text}") for path, text in _expressions(step)]
-        else:
-            found.append((here, "a map step" if isinstance(step, MapStep) else "an sql step"))
-    return found
+def needs_spark(job: Job) -> bool:
+    """Return whether a job has a part that only Spark can run: SQL, or a map step."""
+    computes = any(source.computed_columns for source in job.settings.sources.values())
+    reads_source = any(sink.from_ in job.settings.sources for sink in job.results.values())
+    return computes or reads_source or any(not isinstance(step, KeyedStep) or _has_sql(step) for step in job.steps)
 
 
-def _expressions(step: KeyedStep) -> Iterator[tuple[tuple[str, ...], str]]:
+def _has_sql(step: KeyedStep) -> bool:
+    """Return whether a step computes more than columns of its input."""
     if isinstance(step, CoProcessStep | CoGroupStep):
-        return
+        return False
     if isinstance(step, JoinStep):
-        computed = [item.expression for item in step.join.selected if item.expression is not None]
-        yield from ((("join", "select"), text) for text in computed)
-        if step.join.condition is not None:
-            yield ("join", "condition"), step.join.condition
-        return
-    for text in step.key_expressions.values():
-        yield ("key-by",), text
+        return step.join.condition is not None or any(item.expression is not None for item in step.join.selected)
+    texts = []
     if isinstance(step, KeyedAggregateStep):
-        for name, call in step.aggregate.items():
-            yield from ((("aggregate", name), text) for text in call.expressions if column_in(text) is None)
+        texts = [text for call in step.aggregate.values() for text in call.expressions]
         if step.having is not None:
-            yield ("having",), step.having
+            return True
     if isinstance(step, TopStep):
         texts = [by.expression for by in step.top.order_by]
-        yield from ((("top", "order-by"), text) for text in texts if column_in(text) is None)
+    return bool(step.key_expressions) or any(column_in(text) is None for text in texts)
 
 
 def local_plan(spec: JobSpec, where: Where, conditions: Mapping[str, Query] = NO_CONDITIONS) -> JobPlan:
