@@ -298,7 +298,7 @@ def test_a_full_disk_is_explained_in_full(folder: ObjectStore, monkeypatch: pyte
     ("code", "says"),
     [
         (errno.EACCES, "permission was denied. Give this user read and write access"),
-        (errno.EROFS, "permission was denied. Give this user read and write access"),
+        (errno.EROFS, "the file system is read-only"),
         (errno.EIO, "the system says 'Input/output error'. Repair the folder or the disk"),
         (errno.ENOTDIR, "there is a file where its folder should be. Name another folder, or remove the file"),
     ],
