@@ -109,15 +109,12 @@ class LocalFiles:
 
         Return False if the object does not exist.
         """
-        source = self._at(path)
-        if self.size(path) is None:
-            return False
         try:
-            os.link(source, local_path)
-        except OSError as error:
-            if error.errno not in _NO_LINK:
-                raise
-            shutil.copyfile(source, local_path)
+            _link_or_copy(self._at(path), local_path)
+        except (FileNotFoundError, NotADirectoryError):
+            if self.size(path) is not None:
+                raise  # the local folder is gone
+            return False
         return True
 
     def size(self, path: str) -> int | None:
@@ -249,6 +246,15 @@ def _link_new(unfinished: Path, target: Path) -> bool:
             raise OSError(errno.ENOTSUP, what, str(target)) from error
         raise
     return True
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINK:
+            raise
+        shutil.copyfile(source, target)
 
 
 def _replace(unfinished: Path, target: Path) -> bool:

@@ -23,10 +23,11 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
     <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>
                                                           the same, for a partitioned or rolled output
-    <out>/[<name>=<value>/...]compacted-<first>-<last>.<ext>
+    <out>/[<name>=<value>/...]compacted-<first>-<last>-<number>.<ext>
                                                           replaces all parts of these epochs in its folder
     <out>/_epochs/<epoch>                                 a mark that the epoch is fully published; names its files
     <out>/_compactions/<number>                           the plan of a compaction   create-once
+    <out>/_compactions/<number>-<unique>.<ext>.rows       rows that this plan puts into the output
 
 Each output of a job has a separate folder <out>, and all outputs use these names. A file that readers should not read
 has no extension of a format, so a glob such as `**/*.json` finds published files only.
@@ -81,6 +82,7 @@ __all__ = [
     "parse_lease_path",
     "parse_manifest_path",
     "parse_output_path",
+    "parse_replacement_path",
     "parse_rescale_path",
     "parse_run_path",
     "parse_savepoint_path",
@@ -130,9 +132,10 @@ _STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}\.st
 _FOLDER = r"(?:[^/=]+=[^/=]+/)*"
 _ID = rf"([0-9]{{{_DIGITS}}})"
 _FINAL_NAME = re.compile(rf"({_FOLDER})part-{_ID}-{_ID}(?:-{_ID})?\.({_EXTENSION.pattern})")
-_COMPACTED_NAME = re.compile(rf"({_FOLDER})compacted-{_ID}-{_ID}\.({_EXTENSION.pattern})")
+_COMPACTED_NAME = re.compile(rf"({_FOLDER})compacted-{_ID}-{_ID}-{_ID}\.({_EXTENSION.pattern})")
 _MARKER_NAME = re.compile(rf"{EPOCH_MARKERS}/{_ID}")
 _COMPACTION_NAME = re.compile(rf"{COMPACTIONS}/{_ID}")
+_REPLACEMENT_NAME = re.compile(rf"{COMPACTIONS}/{_ID}-{_UNIQUE.pattern}\.{_EXTENSION.pattern}\.rows")
 _SPARK_NAME = re.compile(
     rf"{SPARK}/(offsets|commits|sources/(?:0|[1-9][0-9]*))/(\.?)(0|[1-9][0-9]*)(\.compact)?(\.crc)?"
 )
@@ -154,7 +157,8 @@ class OutputFile:
 
     `folder` is the folder of the file's partition, with a slash at its end; "" if the output has no partitions. A file
     of one task holds rows of one epoch (`first` equals `last`), and has a `subtask` and perhaps a `part` (else -1). A
-    compacted file holds the rows of all epochs from `first` to `last`, both included; its `subtask` and `part` are -1.
+    compacted file holds the rows of all epochs from `first` to `last`, both included; its `subtask` is -1, and its
+    `part` is the number of the plan that it is of.
     """
 
     folder: str
@@ -245,12 +249,12 @@ def final_path(epoch: Epoch, subtask: int, extension: str, *, folder: str = "", 
     return f"{folder}part-{_padded(epoch)}-{_padded(subtask)}{number}.{extension}"
 
 
-def compacted_path(first: Epoch, last: Epoch, extension: str, *, folder: str = "") -> str:
-    """Return the path of the compacted file that replaces all files of the epochs `first` to `last` in a folder."""
+def compacted_path(first: Epoch, last: Epoch, number: int, extension: str, *, folder: str = "") -> str:
+    """Return the path of the file that replaces all files of the epochs `first` to `last`.  number: of its plan."""
     assert first <= last, (first, last)
     assert _EXTENSION.fullmatch(extension), extension
     assert re.fullmatch(_FOLDER, folder), folder
-    return f"{folder}compacted-{_padded(first)}-{_padded(last)}.{extension}"
+    return f"{folder}compacted-{_padded(first)}-{_padded(last)}-{_padded(number)}.{extension}"
 
 
 def epoch_marker_path(epoch: Epoch) -> str:
@@ -263,10 +267,11 @@ def compaction_path(number: int) -> str:
     return f"{COMPACTIONS}/{_padded(number)}"
 
 
-def replacement_path(unique: str, extension: str) -> str:
-    """Return the path of rows that a plan puts into an output.  unique: a text of letters and digits."""
+def replacement_path(number: int, unique: str, extension: str) -> str:
+    """Return the path of rows that a plan puts into an output.  number: that the plan is to have."""
     assert _UNIQUE.fullmatch(unique), unique
-    return f"{COMPACTIONS}/rows-{unique}.{extension}"
+    assert _EXTENSION.fullmatch(extension), extension
+    return f"{COMPACTIONS}/{_padded(number)}-{unique}.{extension}.rows"
 
 
 def spark_offsets_path(epoch: Epoch) -> str:
@@ -368,7 +373,7 @@ def parse_output_path(path: str) -> OutputFile | None:
     found = _COMPACTED_NAME.fullmatch(path)
     if found is None or found[2] > found[3]:
         return None
-    return OutputFile(found[1], Epoch(int(found[2])), Epoch(int(found[3])), -1, -1, found[4])
+    return OutputFile(found[1], Epoch(int(found[2])), Epoch(int(found[3])), -1, int(found[4]), found[5])
 
 
 def parse_epoch_marker_path(path: str) -> Epoch | None:
@@ -380,6 +385,12 @@ def parse_epoch_marker_path(path: str) -> Epoch | None:
 def parse_compaction_path(path: str) -> int | None:
     """Return the number of a compaction's plan, None for any other name."""
     found = _COMPACTION_NAME.fullmatch(path)
+    return int(found[1]) if found else None
+
+
+def parse_replacement_path(path: str) -> int | None:
+    """Return the number of the plan that rows were stored for, None for any other name."""
+    found = _REPLACEMENT_NAME.fullmatch(path)
     return int(found[1]) if found else None
 
 

@@ -155,7 +155,10 @@ def parsed_files(store: ObjectStore) -> dict[OutputFile, tuple[str, int]]:
 
 
 def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
-    """Return the files of a folder whose epochs are all in one compacted file; readers use that file instead. Pure."""
+    """Return the files of a folder whose epochs are all in one other compacted file, which readers use instead. Pure.
+
+    Of two compacted files with the same epochs, the one of the newer plan counts.
+    """
     by_folder: dict[str, list[OutputFile]] = {}
     for file in files:
         by_folder.setdefault(file.folder, []).append(file)
@@ -196,7 +199,7 @@ def _takes_place(merged: OutputFile, file: OutputFile) -> bool:
     if not merged.first <= file.first <= file.last <= merged.last or merged == file:
         return False
     is_same_range = (merged.first, merged.last) == (file.first, file.last)
-    return not (file.is_compacted and is_same_range) or merged.extension < file.extension
+    return not (file.is_compacted and is_same_range) or merged.part > file.part
 
 
 def _is_published(store: ObjectStore, file: StagedFile) -> bool:

@@ -62,7 +62,7 @@ def test_a_glob_of_files_to_read_finds_nothing_of_the_bookkeeping(pattern: str) 
     ]
     assert not [path for path in bookkeeping if fnmatch(path, pattern) or not path.startswith("_")]
     assert fnmatch(paths.final_path(Epoch(0), 0, extension), pattern)
-    assert fnmatch(paths.compacted_path(Epoch(0), Epoch(1), extension), pattern)
+    assert fnmatch(paths.compacted_path(Epoch(0), Epoch(1), 2, extension), pattern)
 
 
 @pytest.mark.parametrize(

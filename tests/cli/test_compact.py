@@ -38,7 +38,7 @@ def test_epochs_of_retained_checkpoints_are_left_alone(tmp_path: Path) -> None:
     assert report(spec(tmp_path), str(tmp_path / "out")).startswith(f"{tmp_path}/out: 5 files, ")
     names = sorted(path.name for path in (tmp_path / "out").glob("*.parquet"))
     assert names == [
-        "compacted-0000000000-0000000002.parquet",
+        "compacted-0000000000-0000000002-0000000000.parquet",
         "part-0000000003-0000000000.parquet",
         "part-0000000004-0000000000.parquet",
     ]

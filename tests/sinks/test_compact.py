@@ -141,9 +141,9 @@ def test_old_epochs_become_one_file_in_each_folder_and_no_row_is_lost(
 def test_a_merged_file_says_which_epochs_it_has(tmp_path: Path) -> None:
     output = filled(Output(tmp_path))
     compacted(output, 6)
-    assert names(output)[0] == "compacted-0000000000-0000000005.parquet"
+    assert names(output)[0] == "compacted-0000000000-0000000005-0000000000.parquet"
     compacted(output, 8)
-    assert names(output) == ["compacted-0000000000-0000000007.parquet"], "merged files are merged again"
+    assert names(output) == ["compacted-0000000000-0000000007-0000000001.parquet"], "merged files are merged again"
     assert output.read() == output.expected()
 
 
@@ -177,12 +177,12 @@ def test_only_the_newest_row_of_a_key_stays_if_asked(
     assert table_of(output) == output.table()
 
 
-def test_a_merged_file_that_loses_rows_takes_its_own_place(tmp_path: Path) -> None:
+def test_a_merged_file_that_loses_rows_is_written_under_a_new_name(tmp_path: Path) -> None:
     output = filled(Output(tmp_path))
     compacted(output, 6)
     before = names(output)
     done = compacted(output, 6, newest_only=True)
-    assert names(output) == before
+    assert names(output) == [before[0].replace("-0000000000.parquet", "-0000000001.parquet"), *before[1:]]
     assert done.bytes_after < done.bytes_before
     assert table_of(output) == output.table()
 
@@ -260,7 +260,7 @@ def test_a_file_that_is_deleted_from_outside_is_told(tmp_path: Path, monkeypatch
         "files of the output are gone that were about to be merged, and the merged one is not there: they were deleted "
         "from outside, or rolled back by a job that was restored during the compaction. If it was the latter, delete "
         "the folder _compactions of the output and compact again; else restore the files from a copy. "
-        f"folder={output.url}, merged=compacted-0000000000-0000000005.parquet, first_input={gone}"
+        f"folder={output.url}, merged=compacted-0000000000-0000000005-0000000000.parquet, first_input={gone}"
     )
 
 
@@ -277,10 +277,12 @@ def test_going_back_behind_a_merged_file_is_refused_and_to_its_end_is_not(tmp_pa
     assert str(caught.value) == (
         "the job goes back to an epoch that a compaction has merged with later ones, so their rows cannot be taken out "
         "of the output. Nothing was changed. Give this output a new path, or restore its folder from a copy. "
-        f"folder={output.url}, file=compacted-0000000000-0000000004.parquet, epoch=2"
+        f"folder={output.url}, file=compacted-0000000000-0000000004-0000000000.parquet, epoch=2"
     )
     assert names(output) == before
-    assert sink.published_otherwise(Epoch(2), output.staged[2]) == ["compacted-0000000000-0000000004.parquet"]
+    assert sink.published_otherwise(Epoch(2), output.staged[2]) == [
+        "compacted-0000000000-0000000004-0000000000.parquet"
+    ]
     assert sink.published_otherwise(Epoch(4), output.staged[4]) == []
     assert all(sink.problem(file, reads=True) is None for file in output.staged[4]), "its rows are in the merged file"
     assert all(sink.problem(file, reads=True) is None for file in output.staged[6])
@@ -324,8 +326,8 @@ def test_a_plan_is_of_whole_epochs_of_one_folder(
         if merged is None or epoch > merged
     }
     if merged is not None:
-        sizes[OutputFile("", Epoch(0), Epoch(merged), -1, -1, "json")] = 50
-    plan = plan_merges(sizes, before=Epoch(before), target_bytes=target, extension="json")
+        sizes[OutputFile("", Epoch(0), Epoch(merged), -1, 4, "json")] = 50
+    plan = plan_merges(sizes, before=Epoch(before), target_bytes=target, number=5, extension="json")
     taken = [file for _, inputs in plan for file in inputs]
     assert len(taken) == len(set(taken))
     for name, inputs in plan:
@@ -340,10 +342,10 @@ def test_a_plan_is_of_whole_epochs_of_one_folder(
 
 
 def test_names_of_merged_files_are_split_into_the_same_parts() -> None:
-    path = paths.compacted_path(Epoch(3), Epoch(12), "json.gz", folder="k=a%2Fb/")
-    assert path == "k=a%2Fb/compacted-0000000003-0000000012.json.gz"
-    assert paths.parse_output_path(path) == OutputFile("k=a%2Fb/", Epoch(3), Epoch(12), -1, -1, "json.gz")
-    assert paths.parse_output_path("compacted-0000000012-0000000003.json") is None
+    path = paths.compacted_path(Epoch(3), Epoch(12), 7, "json.gz", folder="k=a%2Fb/")
+    assert path == "k=a%2Fb/compacted-0000000003-0000000012-0000000007.json.gz"
+    assert paths.parse_output_path(path) == OutputFile("k=a%2Fb/", Epoch(3), Epoch(12), -1, 7, "json.gz")
+    assert paths.parse_output_path("compacted-0000000012-0000000003-0000000007.json") is None
 
 
 # --- in an object store ----------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """Rows of windows in an output folder are replaced at once: all old ones or all new ones, whatever is killed."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.compact import compact_output
+from mixedmode.connectors.files.compaction import CompactionPlan, newest_plan, put_plan
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import FileFormat, FileLayout
@@ -132,6 +135,32 @@ def test_windows_that_had_no_rows_get_some(tmp_path: Path) -> None:
     assert output.read() == in_order([*output.rows, window(-9, "a", 1)])
 
 
+def test_going_back_to_before_the_checkpoints_of_a_backfill_is_refused(tmp_path: Path) -> None:
+    """Also where its rows are in a file that going back would delete, and after a compaction."""
+    output = filled(tmp_path)
+    output.replace([window(-9, "a", 1)], hours(-9, -8), before=4)
+    expected = output.read()
+    for _ in range(2):
+        with pytest.raises(InvalidJobError, match=r"when a backfill replaced rows .* epoch=2, oldest_epoch=4"):
+            output.sink.roll_back(Epoch(2))
+        assert output.read() == expected
+        compact_output(output.sink.task, before=Epoch(3), target_bytes=1 << 40, newest_only=False)
+    output.replace([], hours(0, 1), before=5)
+    with pytest.raises(InvalidJobError, match="epoch=4, oldest_epoch=5"):
+        output.sink.roll_back(Epoch(4))
+    output.sink.roll_back(Epoch(5))
+
+
+def test_a_backfill_that_is_stored_late_does_not_take_the_number_of_a_plan_that_is_forgotten(tmp_path: Path) -> None:
+    output = filled(tmp_path)
+    for hour in (0, 1):
+        output.replace([], hours(hour, hour + 1), before=4)
+    plan = CompactionPlan(Epoch(4), False, (), Epoch(0))
+    assert not put_plan(output.sink.store, 0, plan)
+    assert newest_plan(output.sink.store)[0] == 1
+    assert put_plan(output.sink.store, 2, plan)
+
+
 def killed_at(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> bool:
     """Kill a replacement at a step of I/O, check the table, and repeat. Return whether there is such a step."""
     new, is_merged, then_compacts = [window(1, "a", 1000), window(2, "new", 2000)], number % 2, number % 3 == 0
@@ -152,7 +181,7 @@ def killed_at(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> boo
         assert output.read() in (found, expected), "completed, if the rows were stored"
     output.replace(new, hours(1, 3), before=3)
     assert output.read() == expected
-    assert not [path for path, _ in output.sink.store.list("_compactions") if "rows-" in path]
+    assert not [path for path, _ in output.sink.store.list("_compactions") if path.endswith(".rows")]
     assert not superseded(parsed_files(output.sink.store))
     return is_killed
 
@@ -166,6 +195,87 @@ def test_a_replacement_that_is_killed_at_any_step_has_replaced_all_rows_or_none(
         folder = tmp_path / str(number)
         folder.mkdir()
         if not killed_at(folder, monkeypatch, number):
+            break
+        numbers.append(number)
+    assert len(numbers) > 3, "there are steps"
+
+
+class Interrupting(Faults):
+    """Runs something whole at one step of I/O of somebody else."""
+
+    def __init__(self, at: int, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self.is_reached = False
+        self._at, self._meanwhile, self._count = at, meanwhile, 0
+
+    def step(self, *, can_fail: bool = True) -> None:
+        del can_fail
+        number, self._count = self._count, self._count + 1
+        if number == self._at:
+            self.is_reached = True
+            self._meanwhile()
+
+
+def beside_another_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int, other: str, *, is_merged: bool
+) -> bool:
+    """Replace rows, and have another change of the folder at a step of I/O. Return whether there is such a step."""
+    output, new, others = filled(folder, epochs=6), [window(1, "a", 1000)], [window(2, "new", 2000)]
+    if is_merged:
+        compact_output(output.sink.task, before=Epoch(4), target_bytes=1 << 40, newest_only=False)
+
+    def compact(*, newest_only: bool) -> None:
+        compact_output(output.sink.task, before=Epoch(4), target_bytes=1 << 40, newest_only=newest_only)
+
+    def replace() -> None:
+        output.replace(new, hours(1, 2), before=4)
+
+    def replace_others() -> None:
+        output.replace(others, hours(2, 3), before=4)
+
+    def both() -> None:
+        replace_others()
+        compact(newest_only=False)
+
+    cases: dict[str, tuple[Callable[[], None], Callable[[], None]]] = {
+        "backfill": (replace, replace_others),
+        "compaction": (replace, partial(compact, newest_only=False)),
+        "newest-only": (replace, partial(compact, newest_only=True)),
+        "both": (replace, both),
+        "in a compaction": (partial(compact, newest_only=False), replace),
+        "in newest-only": (partial(compact, newest_only=True), replace),
+    }
+    first, second = cases[other]
+    expected = output.replaced(new, hours(1, 2))
+    if other in ("backfill", "both"):
+        output.rows = expected
+        expected = output.replaced(others, hours(2, 3))
+    faults = Interrupting(number, second)
+    with monkeypatch.context() as patch:
+        faults.install(patch)
+        first()
+    if not faults.is_reached:
+        return False
+    assert output.read() == in_order(expected), number
+    compact(newest_only=False)
+    assert output.read() == in_order(expected), number
+    assert not superseded(parsed_files(output.sink.store))
+    return True
+
+
+@pytest.mark.parametrize("is_merged", [False, True])
+@pytest.mark.parametrize(
+    "other", ["backfill", "compaction", "newest-only", "both", "in a compaction", "in newest-only"]
+)
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.soak)])
+def test_a_replacement_beside_another_one_or_a_compaction_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stride: int, other: str, is_merged: bool
+) -> None:
+    numbers = []
+    for number in range(0, 1000, stride):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        if not beside_another_one(folder, monkeypatch, number, other, is_merged=is_merged):
             break
         numbers.append(number)
     assert len(numbers) > 3, "there are steps"

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -94,7 +96,7 @@ def test_a_server_that_crashes_in_the_middle_and_comes_back(
     with pytest.raises(RetryableError) as caught:
         gone.newest_published()
     text = str(caught.value)
-    assert text.startswith("the database cannot be reached, ended the connection, or is locked by another program, ")
+    assert text.startswith("the database cannot be reached, ended the connection, has no space left, or is locked by ")
     assert f'attempts=5, cause=connection failed: connection to server at "127.0.0.1", port {server.port}' in text
     assert server.password not in text
     assert waits == [1.0, 3.0, 5.0, 7.0]
@@ -172,6 +174,67 @@ def test_a_value_that_is_too_long_and_a_trigger_that_objects_are_told_with_their
     with pytest.raises(InvalidJobError, match=r"a row: not thirteen\. .*row=\{k: 'x', n: 13\}, epoch=0"):
         sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", 1), ("b", 3), ("x", 13)))])
     assert place.rows() == []
+
+
+def of(kind: pa.DataType) -> list[pa.Field]:
+    return [FIELDS[0], pa.field("n", kind)]
+
+
+MONEY, WIDE, TIME = pa.decimal128(10, 2), pa.decimal128(20, 6), pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "change"),
+    [
+        (MONEY, Decimal("1.25"), "ALTER COLUMN n TYPE numeric(10, 0)"),
+        (TIME, datetime(2024, 1, 1, 1, 1, 1, 600_000, tzinfo=UTC), "ALTER COLUMN n TYPE timestamptz(0)"),
+        (pa.int64(), 7, "ALTER COLUMN n TYPE real"),
+        (pa.int64(), 7, "DROP CONSTRAINT totals_pkey, ADD UNIQUE (k, n)"),
+        (pa.int64(), 7, "ALTER COLUMN k TYPE citext"),
+    ],
+)
+def test_a_table_that_would_change_rows_since_it_was_altered_gets_none(
+    postgres_place: Place, kind: pa.DataType, value: object, change: str
+) -> None:
+    place = postgres_place
+    place.sql("CREATE EXTENSION citext")
+    sink = place.sink()
+    sink.prepare(of(kind), ["k"], is_fresh=True)
+    sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", value)), fields=of(kind))])
+    place.sql(f"ALTER TABLE totals {change}")
+    before = place.rows()
+    with pytest.raises(InvalidJobError, match=r"changed while the job runs.* cause="):
+        sink.publish(Epoch(1), [place.stage(sink, 1, up(("b", value)), fields=of(kind))])
+    assert place.rows() == before
+
+
+@pytest.mark.parametrize(
+    ("kinds", "columns", "newer"),
+    [
+        ((pa.string(), pa.string()), ("varchar(3)", "varchar(10)"), "abcdef"),
+        ((MONEY, WIDE), ("numeric(10, 2)", "numeric(20, 6)"), Decimal("1.255555")),
+        ((pa.int32(), pa.int64()), ("integer", "bigint"), 2**40),
+        ((pa.string(), pa.string()), ("char(2)", "char(4)"), "abc "),
+        ((pa.string(), pa.string()), ("short", "text"), "abcdef"),
+    ],
+)
+def test_a_table_with_wider_columns_has_a_history_with_wider_columns(
+    postgres_place: Place, kinds: tuple[pa.DataType, pa.DataType], columns: tuple[str, str], newer: object
+) -> None:
+    place = postgres_place
+    place.sql("CREATE DOMAIN short AS varchar(4)")
+    place.sql(f"CREATE TABLE totals (k text PRIMARY KEY, n {columns[0]})")
+    before, after = map(of, kinds)
+    sink = place.sink()
+    sink.prepare(before, ["k"], is_fresh=True)
+    sink.publish(Epoch(0), [place.stage(sink, 0, up(("a", None)), fields=before)])
+    place.sql(f"ALTER TABLE totals ALTER COLUMN n TYPE {columns[1]}")
+    sink = place.sink(generation=2)
+    sink.prepare(after, ["k"], is_fresh=False)
+    sink.publish(Epoch(1), [place.stage(sink, 1, up(("a", newer)), fields=after)])
+    sink.publish(Epoch(2), [place.stage(sink, 2, up(("a", None)), fields=after)])
+    sink.roll_back(Epoch(1))
+    assert place.rows() == [("a", newer)]
 
 
 def test_readers_see_an_epoch_all_at_once(postgres_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,7 +233,12 @@ def test_a_type_without_a_place_in_a_table_is_told_by_column(place: Place) -> No
     ("short", pa.string(), True), ("price", pa.decimal128(8, 2), True), ("price", pa.decimal128(10, 2), False),
     ("date", pa.string(), False), ("timestamp", pa.timestamp("us", "UTC"), False), ("real", pa.float64(), False),
     ("double precision", pa.float32(), True), ("json", POINT, True), ("text", POINT, False),
-    ("text[]", pa.string(), False),
+    ("text[]", pa.string(), False), ("timestamptz(6)", pa.timestamp("us", "UTC"), True),
+    ("timestamptz(0)", pa.timestamp("us", "UTC"), False), ("timestamp(3)", pa.timestamp("us"), False),
+    ("time(5)", pa.time64("us"), False), ("interval(6)", pa.duration("us"), True),
+    ("interval(2)", pa.duration("us"), False), ("interval day to second", pa.duration("us"), True),
+    ("interval day to minute", pa.duration("us"), False), ("interval second(3)", pa.duration("us"), False),
+    ("seconds", pa.timestamp("us", "UTC"), False),
 ])  # fmt: skip
 def test_which_types_of_a_users_own_are_taken(
     postgres_place: Place, declared: str, data_type: pa.DataType, is_held: bool
@@ -242,6 +247,7 @@ def test_which_types_of_a_users_own_are_taken(
     place.sql("CREATE TYPE mood AS ENUM ('good', 'bad')")
     place.sql("CREATE DOMAIN short AS varchar(4) CHECK (VALUE <> 'no')")
     place.sql("CREATE DOMAIN price AS numeric(8, 2)")
+    place.sql("CREATE DOMAIN seconds AS timestamptz(0)")
     place.sql(f"CREATE TABLE totals (k text PRIMARY KEY, v {declared})")
     fields = [pa.field("k", pa.string()), pa.field("v", data_type)]
     if is_held:

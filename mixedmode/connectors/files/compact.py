@@ -13,7 +13,7 @@ Invariants (tests/sinks/test_compact.py):
       same current table)
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +28,12 @@ from mixedmode.checkpoint.paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.compaction import (
+    NEVER_REPLACED,
     CompactionPlan,
     Merge,
-    forget_plans,
     lost,
     newest_plan,
+    next_number,
     plan_merges,
     put_plan,
 )
@@ -64,30 +65,38 @@ def compact_output(task: SinkTask, *, before: Epoch, target_bytes: int, newest_o
     newest_only: of the rows of a key in those epochs, keep only the newest, also if it deletes the key; rows without a
     key all stay. Raises InvalidJobError if the folder has no output, or the output of a batch run.
     """
-    store = ObjectStore(task.url)
-    description = _description(store)
+    description = _description(ObjectStore(task.url))
     newest_only = newest_only and bool(description.key_columns)
-    number, plan = newest_plan(store)
-    if plan is not None:
-        finish_plan(task, description, plan)
-    delete_superseded(store)
-    files = parsed_files(store)
+    while True:
+        with suppress(FileGoneError, ChangedMeanwhileError):  # another process changed the folder
+            return _compacted(task, description, before=before, target_bytes=target_bytes, newest_only=newest_only)
+
+
+def _compacted(
+    task: SinkTask, description: OutputDescription, *, before: Epoch, target_bytes: int, newest_only: bool
+) -> Compacted:
+    """Raise FileGoneError or ChangedMeanwhileError if another process changed the folder before the plan is stored."""
+    store = ObjectStore(task.url)
+    number, files, oldest = finished(task, description)
     sizes = {file: size for file, (_, size) in files.items()}
     kept = _kept_rows(store, description, files, before) if newest_only else {}
     rewritten = {file for file, mask in kept.items() if not mask.all()}
     left = {file: int(size * kept[file].mean()) if file in rewritten else size for file, size in sizes.items()}
-    merges = plan_merges(left, before=before, target_bytes=target_bytes, extension=task.extension, rewritten=rewritten)
-    wanted = tuple(
-        Merge(paths.compacted_path(name.first, name.last, name.extension, folder=name.folder), _paths(files, inputs))
-        for name, inputs in merges
+    merges = plan_merges(
+        left,
+        before=before,
+        target_bytes=target_bytes,
+        number=number,
+        extension=task.extension,
+        rewritten=rewritten,
     )
-    if wanted:
-        plan = CompactionPlan(before, newest_only, wanted)
-        if not put_plan(store, number + 1, plan):  # another compaction has; both finish its plan first
-            return compact_output(task, before=before, target_bytes=target_bytes, newest_only=newest_only)
-        forget_plans(store, before=number + 1)
+    if merges:
+        wanted = tuple(merge_of(name, files, inputs) for name, inputs in merges)
+        plan = CompactionPlan(before, newest_only, wanted, oldest)
+        if not put_plan(store, number, plan):
+            raise ChangedMeanwhileError
         reach("compact-planned", before)
-        finish_plan(task, description, plan, is_own=True)
+        finish_plan(task, description, plan)
     after = [size for _, size in parsed_files(store).values()]
     return Compacted(len(sizes), len(after), sum(sizes.values()), sum(after))
 
@@ -109,29 +118,52 @@ def _description(store: ObjectStore) -> OutputDescription:
     return found
 
 
-def finish_plan(task: SinkTask, description: OutputDescription, plan: CompactionPlan, *, is_own: bool = False) -> None:
-    """Create the missing merged files of a plan, and delete the files that they replace. Repeatable, also
-    concurrently.
-
-    A merged file may replace a file of the same name. Only the process that planned such a file creates it (`is_own`),
-    because the new file cannot be distinguished from the old one. Otherwise its outdated rows stay until the next
-    compaction.
+def finished(task: SinkTask, description: OutputDescription) -> tuple[int, dict[OutputFile, tuple[str, int]], Epoch]:
+    """Finish the newest plan. Return the number of the next one, the files that count, and the oldest epoch to which
+    the output can go back.
     """
     store = ObjectStore(task.url)
-    missing = [merge for merge in plan.merges if not _is_made(store, merge) or (is_own and merge.path in merge.inputs)]
-    kept: Mapping[OutputFile, Mask] = {}
+    number, plan = newest_plan(store)
+    if plan is not None:
+        finish_plan(task, description, plan)
+    _delete_superseded(store)
     files = parsed_files(store)
-    if plan.newest_only and missing:
-        kept = _kept_rows(store, description, files, plan.before)
-    elif plan.replacement is not None and missing:
-        kept = _rows_outside(store, description, files, plan)
-    masks = {files[file][0]: mask for file, mask in kept.items()}
+    return next_number(number, files), files, NEVER_REPLACED if plan is None else plan.oldest
+
+
+def merge_of(name: OutputFile, files: Mapping[OutputFile, tuple[str, int]], inputs: Sequence[OutputFile]) -> Merge:
+    """Return the merge of some files of a listing.  name: the parsed name of the merged file."""
+    path = paths.compacted_path(name.first, name.last, name.part, name.extension, folder=name.folder)
+    return Merge(path, tuple(files[file][0] for file in inputs))
+
+
+def finish_plan(task: SinkTask, description: OutputDescription, plan: CompactionPlan) -> None:
+    """Create the missing merged files of a plan, and delete the files that they replace. Repeatable, also
+    concurrently.
+    """
+    store = ObjectStore(task.url)
+    missing = [merge for merge in plan.merges if not _is_made(store, merge)]
+    masks = _masks(store, description, plan) if missing else {}
     for merge in plan.merges:
         if merge in missing:
             _make(task, description, plan, merge, masks)
         reach("compact-merged", plan.before)
-        store.delete([path for path in merge.inputs if path != merge.path])
+        store.delete(merge.inputs)
         reach("compact-deleted", plan.before)
+
+
+def _masks(store: ObjectStore, description: OutputDescription, plan: CompactionPlan) -> dict[str, Mask]:
+    """Return {path of a file: mask of the rows that a plan keeps}; a file that is not in it keeps all rows."""
+    while True:
+        files = parsed_files(store)
+        with suppress(FileGoneError):  # another process is finishing the same plan
+            if plan.newest_only:
+                kept = _kept_rows(store, description, files, plan.before)
+            elif plan.replacement is not None:
+                kept = _rows_outside(store, description, files, plan)
+            else:
+                kept = {}
+            return {files[file][0]: mask for file, mask in kept.items()}
 
 
 def _is_made(store: ObjectStore, merge: Merge) -> bool:
@@ -155,8 +187,8 @@ def _make(
                     merger.add(_fetched(store, path, folder / f"input-{number}"), path, masks.get(path))
                 if plan.replacement is not None:
                     rows = plan.replacement.rows
-                    merger.add(_fetched(store, rows, folder / "rows"), rows, None)
-        except ChangedMeanwhileError:  # another compaction works on the same plan
+                    merger.add(_fetched(store, rows, folder / "rows"), rows.removesuffix(".rows"), None)
+        except ChangedMeanwhileError:  # another process finishes the same plan
             if not _is_made(store, merge):
                 raise lost(store, merge) from None
             return
@@ -170,7 +202,7 @@ def _fetched(store: ObjectStore, path: str, local: Path) -> Path:
     return local
 
 
-def delete_superseded(store: ObjectStore) -> None:
+def _delete_superseded(store: ObjectStore) -> None:
     """Delete the replaced files that an interrupted compaction has left."""
     files = parsed_files(store)
     store.delete([files[file][0] for file in sorted(superseded(files))])
@@ -215,14 +247,8 @@ def _rows_outside(
     """Return {file of a plan: mask of the rows whose windows the plan does not replace}."""
     assert plan.replacement is not None, plan
     inputs = {path for merge in plan.merges for path in merge.inputs}
-    with suppress(FileGoneError):  # another process has made the merged file meanwhile; `_make` finds that out
-        return {
-            file: ~np.asarray(plan.replacement.windows.has(read_rows(store, path, description)))
-            for file, (path, _) in files.items()
-            if path in inputs
-        }
-    return {}
-
-
-def _paths(files: Mapping[OutputFile, tuple[str, int]], wanted: tuple[OutputFile, ...]) -> tuple[str, ...]:
-    return tuple(files[file][0] for file in wanted)
+    return {
+        file: ~np.asarray(plan.replacement.windows.has(read_rows(store, path, description)))
+        for file, (path, _) in files.items()
+        if path in inputs
+    }

@@ -1,8 +1,9 @@
 """Decides which small files of an output are merged, from their names and sizes. Opens no file.
 
-The name of a merged file contains its range of epochs (paths.compacted_path), and the file has all rows of its folder
-in that range. So as soon as it exists, a listing shows which files it replaces (publish.superseded), and those can be
-deleted. The listing is right at every moment, and a crash only leaves files to delete.
+The name of a merged file contains its range of epochs and the number of its plan (paths.compacted_path), and the file
+has all rows of its folder in that range. So as soon as it exists, a listing shows which files it replaces
+(publish.superseded), and those can be deleted. The listing is right at every moment, and a crash only leaves files to
+delete. No file is ever written over: whoever writes a merged file late writes what a newer plan has replaced.
 
 This requires that the ranges of a folder's merged files are nested or disjoint, so compactions run one after the
 other. For example, 0-9 and 0-4 are allowed, 0-4 and 5-9 too, but not 0-5 and 3-9. A plan is a create-once object with
@@ -11,6 +12,7 @@ a number. A process that finds an unfinished plan completes it before it makes t
 Invariants (tests/sinks/test_compact.py):
   I1  only epochs before the oldest checkpoint are merged, whole epochs, and of one folder
   I2  merging the planned files yields the rows of the folder in their order, each once
+  I3  the numbers of plans grow, and no two plans have one number (tests/sinks/test_replace_windows.py)
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,7 +27,9 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError
 from mixedmode.time.window_range import WindowRange
 
-_PLAN = DocumentKind("mixedmode-compaction", 2, "the plan of a compaction")
+#: what `CompactionPlan.oldest` is while no rows were replaced
+NEVER_REPLACED = Epoch(0)
+_PLAN = DocumentKind("mixedmode-compaction", 3, "the plan of a compaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +59,14 @@ class CompactionPlan:
     """All merges of one compaction.
 
     before: the first epoch that is not merged. newest_only: drop rows of a key that a newer row before that epoch
-    replaces. replacement: of a backfill, which has one merge.
+    replaces. oldest: the oldest epoch to which the output can go back, because this plan or an earlier one replaces
+    rows. replacement: of a backfill, which has one merge.
     """
 
     before: Epoch
     newest_only: bool
     merges: tuple[Merge, ...]
+    oldest: Epoch
     replacement: Replacement | None = None
 
 
@@ -78,12 +84,14 @@ def plan_merges(
     *,
     before: Epoch,
     target_bytes: int,
+    number: int,
     extension: str,
     rewritten: Collection[OutputFile] = (),
 ) -> list[tuple[OutputFile, tuple[OutputFile, ...]]]:
     """Return (parsed name of the merged file, the files to merge) for each merge. Pure.
 
     sizes: {file: the bytes that it will add} of the files that count. before: the first epoch that stays as it is.
+    number: that the plan is to have.
     rewritten: files that lose rows, and so are rewritten even alone. A merged file has at most `target_bytes`, unless
     a single epoch is larger. Such an epoch is not divided, and is not rewritten unless it loses rows.
     """
@@ -92,7 +100,10 @@ def plan_merges(
         if file.last < before:
             by_folder.setdefault(file.folder, []).append(file)
     return [
-        (_merged_name(units, folder, extension), tuple(file for unit in units for file in unit.files))
+        (
+            OutputFile(folder, units[0].first, units[-1].last, -1, number, extension),
+            tuple(file for unit in units for file in unit.files),
+        )
         for folder, files in by_folder.items()
         for units in _groups(_units(files), sizes, target_bytes)
         if _is_worth_it(units, sizes, target_bytes, rewritten)
@@ -101,25 +112,47 @@ def plan_merges(
 
 def newest_plan(store: ObjectStore) -> tuple[int, CompactionPlan | None]:
     """Return the number of the newest plan, and the plan; (-1, None) if there never was a plan."""
-    parsed = ((paths.parse_compaction_path(path), path) for path, _ in store.list(paths.COMPACTIONS))
-    found = max(((number, path) for number, path in parsed if number is not None), default=None)
-    if found is None:
+    number = _newest_number(store)
+    if number < 0:
         return -1, None
-    data = store.get(found[1])
+    path = paths.compaction_path(number)
+    data = store.get(path)
     if data is None:  # a newer plan has replaced it meanwhile
         return newest_plan(store)
-    return found[0], decode_as(_PLAN, CompactionPlan, data, where=f"{store.url}/{found[1]}")
+    return number, decode_as(_PLAN, CompactionPlan, data, where=f"{store.url}/{path}")
 
 
 def put_plan(store: ObjectStore, number: int, plan: CompactionPlan) -> bool:
-    """Store a plan under `number`; return False if another process has already stored a plan of this number."""
-    return store.put_new(paths.compaction_path(number), encode_as(_PLAN, plan))
+    """Store a plan under `number`, and delete older plans, and rows that no plan needs any more. The newest plan stays,
+    because the next one continues its numbers.
+
+    Return False, and store nothing, if another process has stored a plan of this number or of a later one.
+    """
+    path = paths.compaction_path(number)
+    if not store.put_new(path, encode_as(_PLAN, plan)):
+        return False
+    if _newest_number(store) > number:  # the other plan of this number is forgotten already
+        store.delete([path])
+        return False
+    own = None if plan.replacement is None else plan.replacement.rows
+    store.delete([path for path, _ in store.list(paths.COMPACTIONS) if path != own and _is_over(path, number)])
+    return True
 
 
-def forget_plans(store: ObjectStore, *, before: int) -> None:
-    """Delete older plans. The newest plan stays, because the next plan continues its numbers."""
-    parsed = ((paths.parse_compaction_path(path), path) for path, _ in store.list(paths.COMPACTIONS))
-    store.delete([path for number, path in parsed if number is not None and number < before])
+def next_number(number: int, files: Collection[OutputFile]) -> int:
+    """Return the number of the next plan.  number: of the newest one. files: also those of plans that were deleted."""
+    return 1 + max([number, *(file.part for file in files if file.is_compacted)])
+
+
+def _newest_number(store: ObjectStore) -> int:
+    numbers = [paths.parse_compaction_path(path) for path, _ in store.list(paths.COMPACTIONS)]
+    return max((number for number in numbers if number is not None), default=-1)
+
+
+def _is_over(path: str, number: int) -> bool:
+    """Return whether a plan is older than that of a number, or rows are not needed once that plan is stored."""
+    of_plan, of_rows = paths.parse_compaction_path(path), paths.parse_replacement_path(path)
+    return (of_plan is not None and of_plan < number) or (of_rows is not None and of_rows <= number)
 
 
 def lost(store: ObjectStore, merge: Merge) -> CorruptStateError:
@@ -173,12 +206,3 @@ def _is_worth_it(
 
 def _size(units: Sequence[_Unit], sizes: Mapping[OutputFile, int]) -> int:
     return sum(sizes[file] for unit in units for file in unit.files)
-
-
-def _merged_name(units: Sequence[_Unit], folder: str, extension: str) -> OutputFile:
-    """Return the name of a merged file. If one merged file is rewritten alone, it keeps its name and so is replaced,
-    even if the compression setting has changed.
-    """
-    is_same = len(units) == 1 and units[0].files[0].is_compacted
-    kept = units[0].files[0].extension if is_same else extension
-    return OutputFile(folder, units[0].first, units[-1].last, -1, -1, kept)

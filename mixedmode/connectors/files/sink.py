@@ -10,6 +10,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
+from mixedmode.connectors.files.compaction import newest_plan
 from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_other
 from mixedmode.connectors.files.replace_windows import replace_windows
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
@@ -219,6 +220,14 @@ class FileSink(Sink):
         replace_windows(self.task, rows, windows, before)
 
     def _obstacle(self, after: Epoch) -> str | None:
+        _, plan = newest_plan(self.store)
+        if plan is not None and after < plan.oldest:
+            return (
+                "the job goes back to an epoch before the checkpoints that it had when a backfill replaced rows of the "
+                "output. It would write rows of the backfill again, or lack them. Nothing was changed. Give this "
+                "output a new path, or restore its folder from a copy. "
+                f"folder={self.store.url}, epoch={after}, oldest_epoch={plan.oldest}"
+            )
         files = parsed_files(self.store)
         across = sorted(path for file, (path, _) in files.items() if file.first <= after < file.last)
         if not across:

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 
 from mixedmode.connectors.postgres.spec import CUT_OFF, is_cut_off
-from mixedmode.connectors.postgres.types import ActualType, created_as, holds
+from mixedmode.connectors.postgres.types import CLOCKS, ActualType, created_as, holds
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.database import Shape
 
@@ -27,11 +27,9 @@ LEFT JOIN pg_type b ON t.typtype = 'd' AND b.oid = t.typbasetype
 WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
 ORDER BY a.attnum
 """
-# a domain may refuse NULL, but the history must store NULL
+# a domain may refuse NULL, but the history must store NULL; -1: without a length or precision, which may change
 _TYPES = """
-SELECT a.attname,
-       CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, t.typtypmod)
-            ELSE format_type(a.atttypid, a.atttypmod) END
+SELECT a.attname, format_type(CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE a.atttypid END, -1)
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
@@ -55,6 +53,9 @@ WHERE n.nspname = %s AND c.relname = %s AND k.place <= i.indnkeyatts
   AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid
 """
+
+
+_WITH_SECONDS = 1 << 12  # of the fields of an interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def columns_of(connection: psycopg.Connection, schema: str, table: str) -> tuple
 
 
 def types_of(connection: psycopg.Connection, schema: str, table: str) -> dict[str, str]:
-    """Return {column: its type as SQL}; for a domain, the type below it."""
+    """Return {column: its type as SQL, without length and precision}; for a domain, the type below it."""
     return dict(connection.execute(_TYPES, [schema, table]).fetchall())
 
 
@@ -126,4 +127,8 @@ def _column(*row: Any) -> ActualColumn:
     precision = scale = None
     if type_name == "numeric" and modifier >= 4:  # the catalogue packs precision and scale, and adds 4
         precision, scale = (modifier - 4) >> 16, ((modifier - 4) & 0x7FF ^ 1024) - 1024
+    elif type_name == "interval" and modifier >= 0:  # it packs the fields and the digits of seconds
+        precision = modifier & 0xFFFF if modifier >> 16 & _WITH_SECONDS else 0
+    elif type_name in CLOCKS and modifier >= 0:
+        precision = modifier
     return ActualColumn(name, ActualType(type_name, shown, is_enum, precision, scale), is_computed, is_needed)

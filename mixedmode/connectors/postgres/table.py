@@ -124,12 +124,14 @@ class PostgresTransaction(Transaction):
 
     @override
     def history_names(self) -> Sequence[str] | None:
-        columns = columns_of(self._connection, self._schema, history_name(self._name))
-        return None if columns is None else [one.name for one in columns if one.name not in HISTORY_COLUMNS]
+        history = types_of(self._connection, self._schema, history_name(self._name))
+        columns = {name: kind for name, kind in history.items() if name not in HISTORY_COLUMNS}
+        of_table = types_of(self._connection, self._schema, self._name) if columns else {}
+        return list(columns) if history and columns.items() <= of_table.items() else None
 
     @override
     def history_ddl(self, shape: Shape) -> Sequence[str]:
-        """Return the statements with the types of the table's columns."""
+        """Return the statements with the types of the table's columns, but of any length and precision."""
         number, epoch, kind, content = HISTORY_COLUMNS
         types = types_of(self._connection, self._schema, self._name)
         columns = "".join(f", {quoted(name)} {types[name]}" for name in shape.saved_names)

@@ -33,8 +33,10 @@ import pyarrow.csv
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.text import as_text, is_nested
 
-__all__ = ["TEXTS", "ActualType", "created_as", "csv_bytes", "holds"]
+__all__ = ["CLOCKS", "TEXTS", "ActualType", "created_as", "csv_bytes", "holds"]
 
+CLOCKS = ("timestamptz", "timestamp", "time", "interval")
+_CLOCK_DIGITS = 6  # of seconds, in Arrow
 TEXTS = ("text", "varchar", "bpchar", "citext", "uuid", "json", "jsonb", "xml", "inet", "cidr")
 _WRITE = pyarrow.csv.WriteOptions(include_header=False)
 
@@ -43,8 +45,9 @@ Is = Callable[[pa.DataType], bool]
 
 @dataclass(frozen=True, slots=True)
 class ActualType:
-    """A column's type in the database: its name in the catalogue, its display name, and the precision of numeric(p,
-    s).
+    """A column's type in the database: its name in the catalogue, and its display name.
+
+    precision, scale: of numeric(p, s). precision: of times, the digits of seconds; None if not limited.
     """
 
     name: str
@@ -93,6 +96,8 @@ def holds(actual: ActualType, field: pa.Field) -> bool:
         return created == "text"
     if actual.name not in names:
         return False
+    if actual.name in CLOCKS:
+        return actual.precision is None or actual.precision >= _CLOCK_DIGITS
     if actual.name != "numeric" or actual.precision is None or actual.scale is None:
         return True
     digits, scale = _INTEGER_DIGITS.get(created, 0), 0

@@ -71,7 +71,7 @@ class Transaction(Protocol):
 
     @abstractmethod
     def history_names(self) -> Sequence[str] | None:
-        """Return the columns of the table that its history has; None if there is no history."""
+        """Return the columns of the table that its history has; None if there is no history, or one of other types."""
 
     @abstractmethod
     def history_ddl(self, shape: Shape) -> Sequence[str]:

@@ -38,6 +38,7 @@ from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
 from mixedmode.sinks.tables.batches import batches_of
 from mixedmode.sinks.tables.database import (
+    CHANGED,
     Database,
     LostConnectionError,
     RefusedError,
@@ -160,6 +161,9 @@ class TableSink(StagedSink):
                 self._apply(transaction, shape, epoch, staged)
             else:
                 self._apply_and_save(transaction, entry, Mark(epoch, content), staged)
+            differences = transaction.differences(shape)  # the written table stays locked against changes
+            if differences:
+                raise InvalidJobError(CHANGED.format(cause="; ".join(differences), place=place))
             transaction.put(published(entry, writer, epoch, content))
             reach("table-applied", epoch)
             return content
@@ -344,11 +348,11 @@ class TableSink(StagedSink):
             except LostConnectionError as error:
                 if seconds is None:
                     msg = (
-                        "the database cannot be reached, ended the connection, or is locked by another program, and "
-                        "repeating it did not help. What was committed is in the table once, or is written when the "
-                        "job is started again. See that the database is there and takes connections and writes, then "
-                        f"start the job again. attempts={len(RETRY_SECONDS) + 1}, cause={hidden(str(error))}, "
-                        f"table={self._database.place}"
+                        "the database cannot be reached, ended the connection, has no space left, or is locked by "
+                        "another program, and repeating it did not help. What was committed is in the table once, or "
+                        "is written when the job is started again. See that the database is there and takes "
+                        "connections and writes, then start the job again. "
+                        f"attempts={len(RETRY_SECONDS) + 1}, cause={hidden(str(error))}, table={self._database.place}"
                     )
                     raise RetryableError(msg) from error
                 self._sleep(seconds)
