@@ -7,19 +7,20 @@ passed to a library. Errors of that library go through `hidden`, which replaces 
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from mixedmode.errors import InvalidJobError
 
 SECRET_LENGTH_MIN = 4  # a shorter value is no secret, and occurs in many texts by chance
-_REFERENCE = re.compile(r"\$\{env:([^}]*)\}")
-_NOT_A_REFERENCE = re.compile(r"\$\{env:(?![^{}$\s]+\})")
+_BEGINNING, _NAME_AND_END = r"\$\{env:", r"([A-Za-z_][A-Za-z0-9_]*)\}"
+_REFERENCE = re.compile(_BEGINNING + _NAME_AND_END)
+_NOT_A_REFERENCE = re.compile(f"{_BEGINNING}(?!{_NAME_AND_END})")
 #: {value that was looked up: its reference, such as ${env:NAME}}
 _known: dict[str, str] = {}
 
 
-def resolve(text: str, *, where: str = "") -> str:
-    """Return `text` with the values of the variables that it names.
+def resolve(text: str, *, where: str = "", encode: Callable[[str], str] = str) -> str:
+    """Return `text` with the values of the variables that it names, each as `encode` writes it.
 
     Raises InvalidJobError, beginning with `where`, if a variable is not set.
     """
@@ -35,7 +36,7 @@ def resolve(text: str, *, where: str = "") -> str:
             raise InvalidJobError(msg)
         if len(value) >= SECRET_LENGTH_MIN:
             _known[value] = found[0]
-        return value
+        return encode(value)
 
     return _REFERENCE.sub(value_of, text)
 
@@ -52,12 +53,25 @@ def unreadable_reference(text: str) -> str | None:
     """
     if _NOT_A_REFERENCE.search(text) is None:
         return None
-    return " begins a variable of the environment and does not end it. Write ${env:NAME}, with the closing brace."
+    return (
+        " begins a variable of the environment that cannot be read. Write ${env:NAME}: a name of letters, digits and "
+        "_, without a default value, and the closing brace."
+    )
 
 
 def has_reference(text: str) -> bool:
     """Return whether `text` names a variable of the environment."""
-    return _REFERENCE.search(text) is not None
+    return bool(variables_in(text))
+
+
+def is_variable(text: str) -> bool:
+    """Return whether `text` is the name of one variable of the environment, and nothing else."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def variables_in(text: str) -> list[str]:
+    """Return the names of the variables of the environment that `text` names, each once, in its order."""
+    return list(dict.fromkeys(_REFERENCE.findall(text)))
 
 
 def has_secrets(text: str) -> bool:

@@ -103,7 +103,7 @@ def class_reference(function: str | Callable[..., Any], *, place: str, noun: str
     """
     if isinstance(function, str):
         return function, None
-    if not hasattr(function, "__qualname__"):  # None, an instance of the class, a functools.partial
+    if not hasattr(function, "__qualname__") or not hasattr(function, "__module__"):  # an instance, a generator
         msg = (
             f"{place}: this is no {noun}. Give the {noun} itself, or its name as package.module:Name. "
             f"found={type(function).__name__}"

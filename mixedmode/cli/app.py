@@ -147,9 +147,13 @@ def validate(
         loaded = checked_job(job, overrides or ())
         begin_spark(loaded.spec, runs=False)
         require_environment([])
+        from mixedmode.config.variables import unset_variables
         from mixedmode.driver.planning import plan_job
 
         planned = plan_job(loaded.spec, loaded.where, connects=connect)
+        for path, name in unset_variables(loaded.spec):
+            text = f"a run needs a variable of the environment that is not set here. variable={name}"
+            screen_print(f"{loaded.where(*path)}: {text}")
         for name, result in planned.plan.results.items():
             columns = ", ".join(f"{field.name} {field.type}" for field in result.fields)
             screen_print(f"{job} is valid. Result{f' {name}' if name else ''}: {columns}")

@@ -134,8 +134,8 @@ class JobStatus:
         else:
             yield f"{self.name}: not running; process {process.pid} of {_time(process.started_ms)} has ended"
         if self.pause is not None:
-            since = "" if self.pause.asked_ms is None else f" since {_time(self.pause.asked_ms)}"
-            yield f"a pause was asked for{since}: no epoch begins until `mixedmode resume`"
+            at = "" if self.pause.asked_ms is None else f" at {_time(self.pause.asked_ms)}"
+            yield f"a pause was asked for{at}: no epoch begins until `mixedmode resume`"
         if self.trouble:
             yield self.trouble
         elif self.epoch is None:

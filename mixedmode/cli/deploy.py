@@ -16,12 +16,12 @@ from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.config import JobSpec, load_job
 from mixedmode.config.serve import ServeSpec
 from mixedmode.errors import InvalidJobError
+from mixedmode.secrets import variables_in
 from mixedmode.serve.address import CONTROL_TOKEN, READ_TOKEN, parse_address
 
 __all__ = ["kubernetes_manifest", "systemd_unit"]
 
 _STOP_SECONDS = 900  # for the epoch under way
-_REFERENCE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 _NOT_A_LABEL = re.compile(r"[^a-z0-9-]+")
 _LABEL_LENGTH_MAX = 50
 _JOB_FOLDER = "/etc/mixedmode"
@@ -140,7 +140,7 @@ def _check_absolute(spec: JobSpec, text: str, overrides: Sequence[str]) -> None:
 
 def _server(server: ServeSpec | None, name: str, text: str) -> Mapping[str, Any]:
     """Return the variables of the environment that a text names, and the ports and probes of the server."""
-    names = list(dict.fromkeys(_REFERENCE.findall(text)))
+    names = variables_in(text)
     address = None if server is None else parse_address(server.listen)
     if server is None or address is None or address.is_loopback:
         return _variables(name, names)

@@ -35,6 +35,11 @@ class OfAnyKind:
         """The kinds, by name."""
         return kinds_with(self.role)
 
+    @property
+    def base(self) -> type[SourceSpec | SinkSpec]:
+        """The class of the settings of all of them."""
+        return {"sink": SinkSpec, "side output": SideOutputSpec}.get(self.role, SourceSpec)
+
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._validated)
 

@@ -41,7 +41,7 @@ _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
 SPAN_MS_MAX = 36_500 * 86_400_000
-_SQL_FIELDS = {"sql", "aggregate", "having", "order_by"}
+SQL_FIELDS = {"sql", "aggregate", "having", "order_by"}
 #: texts that nothing resolves: paths, and names that would be taken literally without an error
 _LITERAL_FIELDS = {
     *("path", "folder", "folder_", "schema_file", "dir", "cert", "savepoints"),
@@ -102,7 +102,7 @@ class Section(BaseModel):
             if found is not None:
                 text = f" is taken literally: {found} is not replaced in it. Write its value, or give it with --set."
                 yield (key_of(name),), text
-            elif name not in _SQL_FIELDS:
+            elif name not in SQL_FIELDS:
                 yield from _unreadable_references(value, (key_of(name),))
 
 

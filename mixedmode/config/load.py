@@ -32,6 +32,17 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 #: fields of sources and sinks that hold paths
 _PATHS = {"path", "folder", "folder_", "schema_file"}
 
+_A_SOURCE = "one of `Source`, such as Source.parquet(path)"
+#: {a word of messages about job files: what Python calls it}
+_OF_PYTHON = {
+    "a section of keys": "a dictionary",
+    "true or false": "True or False",
+    "nothing": "None",
+    **dict.fromkeys(("source", "history", "live", "dimension"), _A_SOURCE),
+    "sink": "one of `Sink`, such as Sink.parquet(path)",
+    "side output": "one of `SideOutput`, such as SideOutput.parquet(path, schema=...)",
+}
+
 AnySection = TypeVar("AnySection", bound=Section)
 AnyJob = TypeVar("AnyJob", bound=JobSettings)
 
@@ -95,14 +106,14 @@ def job_spec_from_mapping(mapping: Mapping[str, Any]) -> JobSpec:
 
 
 def checked_section(model: type[AnySection], values: Mapping[str, Any], *, place: str, name: Name) -> AnySection:
-    """Return one validated section, for the Python API.
+    """Return one validated section, for the Python API, whose messages have Python's words.
 
     place: the call, for messages. name: spells a path as the call's argument. Raises InvalidJobError with all errors.
     """
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        problems = [Problem(Mark(place), text) for _, text in findings(error, model, name=name)]
+        problems = [Problem(Mark(place), text) for _, text in findings(error, model, name=name, terms=_OF_PYTHON)]
         raise _invalid(problems) from error
 
 

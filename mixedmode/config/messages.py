@@ -1,29 +1,35 @@
 """Conversion of pydantic's errors to messages that say what to do next.
 
 A message names its key as `name(path)` spells it: the dotted path in a job file, the argument in Python. It shows a
-value as `written(path, value)` does, so that `no` in a file is not shown as False.
+value as `written(path, value)` does, so that `no` in a file is not shown as False. Kinds of values have the words of a
+job file, unless `terms` has other words for them; it may also have a word for the role of a source or sink.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
+from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from mixedmode.config.connectors import ROLES, Kinds, keys_of, kinds_with, role_of
+from mixedmode.config.connectors import ROLES, Kinds, OfAnyKind, keys_of, kinds_with, role_of
 from mixedmode.config.document import Path, path_text
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.other_names import OTHER_NAMES, plain_key
 from mixedmode.config.registry import formats_of
+from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSpec
 from mixedmode.config.spelling import did_you_mean, nearest
 from mixedmode.config.steps import STEP_KINDS
 
 Name = Callable[[Path], str]
 Written = Callable[[Path, Any], str]
+Terms = Mapping[str, str]
 
+_SECTION = "a section of keys"
 #: {pydantic's error type: the expected kind of value}
 _WANTED = {
     "string_type": "text",
@@ -32,9 +38,9 @@ _WANTED = {
     "float_type": "a number",
     "tuple_type": "a list",
     "one_or_more_type": "text or a list",
-    "dict_type": "a section of keys",
-    "mapping_type": "a section of keys",
-    "model_type": "a section of keys",
+    "dict_type": _SECTION,
+    "mapping_type": _SECTION,
+    "model_type": _SECTION,
     "dataclass_type": "text, such as count(*)",
 }
 #: {pydantic's error type: (its words, the name of the limit in the error's context)}
@@ -60,6 +66,7 @@ def findings(
     *,
     name: Name = path_text,
     written: Written = lambda _path, value: str(value),
+    terms: Terms = MappingProxyType({}),
 ) -> Iterator[tuple[Path, str]]:
     """Yield (path, message) of each error of a `model`, without errors that only follow from another error."""
     details = error.errors(include_url=False)
@@ -78,15 +85,15 @@ def findings(
                 yield path, name(path) + text
         else:
             path = _path(detail["loc"], model)
-            kinds = _connectors_at(model, detail["loc"])
-            if kinds is not None and detail["type"] in _NO_KIND and isinstance(detail["input"], Mapping | Section):
+            role = _role_at(model, detail["loc"])
+            if role is not None and detail["type"] in _NO_KIND and isinstance(detail["input"], Mapping | role.base):
                 path = (*path, "format")
-                yield path, name(path) + _no_format(detail, kinds)
+                yield path, name(path) + _no_format(detail, role.kinds)
                 continue
-            yield path, name(path) + _predicate(detail, model, written(path, detail["input"]))
+            yield path, name(path) + _predicate(detail, model, written(path, detail["input"]), terms)
 
 
-def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
+def _predicate(detail: ErrorDetails, model: type[Section], written: str, terms: Terms) -> str:
     kind, value, loc = detail["type"], detail["input"], detail["loc"]
     if kind == "extra_forbidden":
         return _unknown_key(loc, model)
@@ -98,7 +105,7 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
         known = re.findall("'([^']*)'", detail["ctx"]["expected"])
         return f" cannot be {written}.{did_you_mean(value, known)} Known values: {', '.join(known)}."
     if kind in {"enum", "literal_error"}:
-        return _wrong_type("text", value, written)
+        return _wrong_type("text", value, written, terms)
     if kind in _LIMITS:
         words, limit = _LIMITS[kind]
         return f" must be {words} {detail['ctx'][limit]}. found={written}"
@@ -106,7 +113,9 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str) -> str:
         return " must hold at least one entry. Add one."
     if kind == "union_tag_not_found" and isinstance(value, Mapping):
         return f" is no kind of step. Give it {_KINDS}."
-    return _wrong_type(_WANTED.get(kind, "a section of keys"), value, written, known=_keys_below(model, loc))
+    role = _role_at(model, loc)
+    wanted = _WANTED.get(kind, _SECTION if role is None else terms.get(role.role, _SECTION))
+    return _wrong_type(wanted, value, written, terms, known=_keys_below(model, loc))
 
 
 def _no_format(detail: ErrorDetails, kinds: Kinds) -> str:
@@ -128,16 +137,16 @@ def _required(section: type[Section]) -> list[str]:
     return [key for key, field in _fields(section) if field.is_required()]
 
 
-def _connectors_at(model: type[Section], loc: Path) -> Kinds | None:
-    """Return the kinds of source or sink that are allowed at `loc`; None if `loc` is not for a source or sink."""
+def _role_at(model: type[Section], loc: Path) -> OfAnyKind | None:
+    """Return the role of the source or sink that is allowed at `loc`; None if `loc` is not for a source or sink."""
     *around, last = loc
     for end in (around, around[:-1]):
         key = last if end is around else around[-1] if around else None
         section = _section_at(model, tuple(end))
         annotation = next((field.annotation for known, field in _fields(section) if known == key), None)
-        kinds = _connectors_in(annotation)
-        if kinds is not None:
-            return kinds
+        role = _role_in(annotation)
+        if role is not None:
+            return role
     return None
 
 
@@ -184,13 +193,14 @@ def _shared_keys(place: str, path: Path) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] in {pair[1], "<name>"}, pairs))
 
 
-def _wrong_type(wanted: str, value: Any, written: str, *, known: Sequence[str] = ()) -> str:
+def _wrong_type(wanted: str, value: Any, written: str, terms: Terms, *, known: Sequence[str] = ()) -> str:
     given = _kind(value)
     is_single = isinstance(value, str | bool | int | float)
     advice = " Put it in quotes." if wanted in {"text", "text or a list"} and is_single else ""
-    if wanted == "a section of keys" and known:
+    if wanted == _SECTION and known:
         advice = f" Known keys here: {', '.join(known)}."
-    return f" must be {wanted}, not {given}.{advice}" + (f" found={written}" if is_single else "")
+    found = f" found={written}" if is_single else ""
+    return f" must be {terms.get(wanted, wanted)}, not {terms.get(given, given)}.{advice}{found}"
 
 
 def _kind(value: Any) -> str:
@@ -200,7 +210,10 @@ def _kind(value: Any) -> str:
         (int, "a whole number"),
         (float, "a number with a fraction"),
         (str, "text"),
-        (Mapping, "a section of keys"),
+        (Mapping, _SECTION),
+        (SideOutputSpec, "a side output"),
+        (SinkSpec, "a sink"),
+        (SourceSpec, "a source"),
         ((list, tuple), "a list"),
     )
     return next((name for kind, name in kinds if isinstance(value, kind)), f"a {type(value).__name__}")
@@ -242,7 +255,8 @@ def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
             return model, (*path, *parts)
         if get_origin(annotation) in _MANY and parts:
             path.append(parts.pop(0))  # a name in a map, or a position in a list
-        kinds = _connectors_in(annotation) or (STEP_KINDS if set(inner) == set(STEP_KINDS.values()) else None)
+        role = _role_in(annotation)
+        kinds = STEP_KINDS if set(inner) == set(STEP_KINDS.values()) else None if role is None else role.kinds
         if kinds is None:
             model = inner[0]
         elif parts:
@@ -250,12 +264,12 @@ def _walked(model: type[Section], loc: Path) -> tuple[type[Section], Path]:
     return model, tuple(path)
 
 
-def _connectors_in(annotation: Any) -> Kinds | None:
-    """Return the kinds of source or sink that a field of this type may be; None for a field of another type."""
+def _role_in(annotation: Any) -> OfAnyKind | None:
+    """Return the role of the source or sink that a field of this type holds; None for a field of another type."""
     role = role_of(annotation)
     if role is not None:
-        return role.kinds
-    return next((found for inner in get_args(annotation) if (found := _connectors_in(inner)) is not None), None)
+        return role
+    return next((found for inner in get_args(annotation) if (found := _role_in(inner)) is not None), None)
 
 
 def keys_by_place(model: type[Section], prefix: str = "") -> dict[str, str]:

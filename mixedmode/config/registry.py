@@ -56,6 +56,9 @@ class ConnectorKind:
     open_sink: `module:function` with the arguments of sinks.open.open_sink.
     check_library: `module:function` of the settings of a source or sink, called before anything is opened. It raises
         InvalidJobError if a library for this kind is not installed.
+    check_options: `module:function` of a Spark session and these settings, called before the job begins or goes on, and
+        when it is validated. It raises InvalidJobError for options that the libraries of this kind would ignore, and
+        asks no service.
     check_service: `module:function` of a Spark session and these settings, called before the job begins or goes on. It
         raises InvalidJobError or RetryableError if the service does not exist, does not answer, or refuses the login.
     packages: {format of the source or sink, or of a section in it: the jars for it}.
@@ -72,6 +75,7 @@ class ConnectorKind:
     open_source: str | None = None
     open_sink: str | None = None
     check_library: str | None = None
+    check_options: str | None = None
     check_service: str | None = None
     packages: Mapping[str, SparkPackage] = field(default_factory=dict)
     errors: str | None = None

@@ -57,17 +57,17 @@ class Backfilled:
 
 def backfill_range(start: str, end: str) -> WindowRange:
     """Return the range of two times.  Raise InvalidJobError for texts that are none, or if it is empty."""
-    bounds = [parse_instant(text) for text in (start, end)]
-    for name, text, found in zip(("--from", "--to"), (start, end), bounds, strict=True):
+    bounds = [parse_instant(str(text)) for text in (start, end)]
+    for name, text, found in zip(("the start", "the end"), (start, end), bounds, strict=True):
         if found is None:
             msg = (
-                f"{name} is no time with its offset from UTC and at most microseconds. Write it as "
+                f"{name} of the range is no time with its offset from UTC and at most microseconds. Write it as "
                 f"2026-11-24T08:00:00Z. found={text}"
             )
             raise InvalidJobError(msg)
     start_us, end_us = ((bound - _EPOCH) // timedelta(microseconds=1) for bound in bounds if bound is not None)
     if start_us >= end_us:
-        msg = f"the range is empty: --to must be later than --from. from={start}, to={end}"
+        msg = f"the range is empty: its end must be later than its start. start={start}, end={end}"
         raise InvalidJobError(msg)
     return WindowRange(start_us, end_us)
 

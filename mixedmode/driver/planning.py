@@ -7,7 +7,7 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.config import FaultyJob, JobSpec
 from mixedmode.connectors.files.sink import columns_problem, file_layout
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
-from mixedmode.driver.reach import connection_problems, library_problems
+from mixedmode.driver.reach import connection_problems, library_problems, option_problems
 from mixedmode.driver.run import output_schemas
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.job_plan import JobPlan
@@ -32,7 +32,7 @@ def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJ
     """
     with errors_explained("not kept"):
         session = open_session(spec)
-        found = library_problems(spec, where)
+        found = [*library_problems(spec, where), *option_problems(session, spec, where)]
         analysis = None
         with collecting(found):
             analysis = analyse(session, spec, where)

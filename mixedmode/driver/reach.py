@@ -1,16 +1,16 @@
-"""Checks the services and libraries that the sources and sinks of a job need, as their kinds say (config/registry.py).
+"""Checks services, libraries and options of the sources and sinks of a job, as their kinds say (config/registry.py).
 
 The checks run before the start claims a generation or commits. All of them run, so one report has all problems.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.problems import collecting
 from mixedmode.config import JobSpec
 from mixedmode.config.document import Path
-from mixedmode.config.registry import kind_of, loaded
+from mixedmode.config.registry import ConnectorKind, kind_of, loaded
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import MixedmodeError
@@ -28,11 +28,22 @@ def library_problems(spec: JobSpec, where: Where) -> list[MixedmodeError]:
     return found
 
 
+def option_problems(session: SparkSession, spec: JobSpec, where: Where) -> list[MixedmodeError]:
+    """Return a problem for each source or sink with options that its libraries would ignore."""
+    return _problems(session, spec, where, lambda kind: kind.check_options)
+
+
 def connection_problems(session: SparkSession, spec: JobSpec, where: Where) -> list[MixedmodeError]:
     """Return a problem for each service that does not exist, cannot be reached, or refuses the login."""
+    return _problems(session, spec, where, lambda kind: kind.check_service)
+
+
+def _problems(
+    session: SparkSession, spec: JobSpec, where: Where, check_of: Callable[[ConnectorKind], str | None]
+) -> list[MixedmodeError]:
     found: list[MixedmodeError] = []
     for path, section in _sections(spec):
-        check = kind_of(section).check_service
+        check = check_of(kind_of(section))
         if check is not None:
             with collecting(found, where=where(*path)):
                 loaded(check)(session, section)

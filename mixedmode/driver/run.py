@@ -38,7 +38,7 @@ from mixedmode.driver.input_records import InputRecords
 from mixedmode.driver.log_lines import LogLines
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
-from mixedmode.driver.reach import connection_problems, library_problems
+from mixedmode.driver.reach import connection_problems, library_problems, option_problems
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.driver.watched import EpochWatch, WatchedExecutor
@@ -119,7 +119,7 @@ def _watched(engine: Engine, analysis: Analysis, observer: Observer) -> Iterator
 
 def _checked(engine: Engine, spec: JobSpec, where: Where) -> Analysis:
     """Return the analysis of a job. Raise one error with every mistake; topics and databases are asked last."""
-    found = library_problems(spec, where)
+    found = [*library_problems(spec, where), *option_problems(engine.session, spec, where)]
     analysis = None
     with collecting(found):
         analysis = engine.analyse(spec, where)

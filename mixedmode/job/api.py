@@ -34,7 +34,14 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, SqlStep, Step
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import AutoscalerArguments, Mode, argument, autoscaler_settings, dimension_argument
+from mixedmode.job.arguments import (
+    AutoscalerArguments,
+    Mode,
+    argument,
+    autoscaler_settings,
+    dimension_argument,
+    of_type,
+)
 from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
 from mixedmode.job.operations import JobOperations
@@ -169,6 +176,7 @@ class Job(AllRows, JobOperations):
         table: a Source with the settings of a table that each epoch reads whole. It replaces a dimension of this name.
         docs/dimensions.md is the guide.
         """
+        of_type(table, SourceSpec, "Job.dimension: table", "one of `Source`, such as Source.parquet(path)")
         tables = {**self.settings.dimensions, name: table}
         values = {**fields_of(self.settings), "dimensions": tables}
         settings = checked_section(JobSettings, values, place="Job.dimension", name=dimension_argument)
@@ -252,6 +260,7 @@ class Job(AllRows, JobOperations):
     def source(self, name: str) -> Stream:
         """Return the rows of a source, to which steps are added; see `output`. A stream may be read several times."""
         known = list(self.settings.sources)
+        of_type(name, str, "Job.source: name", f"the name of a source, and those here are {', '.join(known)}")
         if name not in known:
             near = did_you_mean(name, known)
             msg = f"Job.source: there is no source {name}.{near} Sources here: {', '.join(known)}."

@@ -3,12 +3,15 @@
 An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
-from typing import Any, Literal, TypedDict
+from collections.abc import Mapping
+from typing import Any, Literal, TypedDict, TypeVar
 
 from mixedmode.config.document import Path
 from mixedmode.config.execution import RuntimeMode
 from mixedmode.connectors.calls import Duration, argument_at
+from mixedmode.errors import InvalidJobError
 
+T = TypeVar("T")
 Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
 
 
@@ -69,6 +72,11 @@ _ARGUMENTS: dict[Path, str] = {
     ("class",): "function",
     ("join", "type"): "type",
     ("join", "select"): "select",
+    ("join", "within"): "within",
+    ("join", "condition"): "condition",
+    ("join", "event-time"): "event_time",
+    ("join", "late", "left"): "late_left",
+    ("join", "late", "right"): "late_right",
     ("join", "as-of", "tie-break"): "tie_break",
     ("join", "as-of", "tolerance"): "tolerance",
     ("join", "as-of", "strictly"): "strictly",
@@ -76,10 +84,22 @@ _ARGUMENTS: dict[Path, str] = {
 }
 
 
+def of_type(value: T, kind: type | tuple[type, ...], place: str, wanted: str) -> T:
+    """Return the value of an argument that is no setting. Raise InvalidJobError if it is not of this type.
+
+    place: the call and the argument; wanted: what it must be.
+    """
+    if not isinstance(value, kind):
+        msg = f"{place} must be {wanted}. found={type(value).__name__}"
+        raise InvalidJobError(msg)
+    return value
+
+
 def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:
     """Return the section `execution.autoscaler` for the argument; None if the argument was left out."""
     if given is None:
         return None
+    of_type(given, Mapping, "Job: autoscaler", "a dictionary, such as {'max_parallelism': 8}")
     return {"enabled": True, **{key.replace("_", "-"): value for key, value in given.items()}}
 
 

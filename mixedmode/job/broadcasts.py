@@ -12,7 +12,7 @@ from mixedmode.config.broadcasts import BroadcastSpec
 from mixedmode.config.load import checked_section
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.connectors.calls import Duration, given_arguments
-from mixedmode.job.arguments import argument
+from mixedmode.job.arguments import argument, of_type
 
 S = TypeVar("S")
 
@@ -76,4 +76,8 @@ def broadcasting_settings(arguments: BroadcastingArguments) -> dict[str, Any]:
 
 def specs_of(broadcast: Mapping[str, Broadcast[Any]] | None) -> dict[str, BroadcastSpec] | None:
     """Return {name: settings} of the broadcast inputs of a step; None if it has none."""
-    return {name: one.spec for name, one in broadcast.items()} if broadcast else None
+    wanted = "a dictionary, such as {'rules': rules.broadcast(key='rule')}"
+    found = of_type({} if broadcast is None else broadcast, Mapping, "broadcast", wanted)
+    for one in found.values():
+        of_type(one, Broadcast, "a value of `broadcast`", "what Stream.broadcast(key=...) returns")
+    return {name: one.spec for name, one in found.items()} or None

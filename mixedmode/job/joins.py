@@ -101,7 +101,7 @@ def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
 def interval_step(on: str | Sequence[str], within: tuple[Duration, Duration], arguments: IntervalArguments) -> JoinStep:
     """Return an interval join of two inputs whose names are not known yet. Raise InvalidJobError."""
     given = given_arguments(arguments, IntervalArguments, "interval_join")
-    return _step({"on": on, "within": list(within)}, given, "Stream.interval_join")
+    return _step({"on": on, "within": within}, given, "Stream.interval_join")
 
 
 def regular_step(on: str | Sequence[str], arguments: RegularArguments) -> JoinStep:

@@ -27,7 +27,7 @@ from mixedmode.config.steps import (
 )
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import argument
+from mixedmode.job.arguments import argument, of_type
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
 from mixedmode.job.broadcasts import Broadcast, BroadcastingArguments, broadcasting_settings
 from mixedmode.operators.classes import class_reference
@@ -221,7 +221,7 @@ class KeyedJob(Generic[J]):
         }
         values = {**self._settings, **nested({(key,): value for key, value in settings.items()})}
         step = checked_section(ProcessStep, values, place="Job.process", name=argument)
-        return self.job.with_step(resolve_step(step, FilePath()), tuple(broadcasting.get("broadcast", {}).values()))
+        return self.job.with_step(resolve_step(step, FilePath()), tuple((broadcasting.get("broadcast") or {}).values()))
 
     def async_map(
         self,
@@ -320,7 +320,7 @@ def window_settings(window: WindowArguments, place: str = "Job.window") -> dict[
 def functions_settings(functions: Mapping[str, str | Callable[..., Any]]) -> dict[str, dict[str, Any]]:
     """Return the settings of functions for SQL. Raises InvalidJobError for one that cannot be imported."""
     found = {}
-    for name, function in functions.items():
+    for name, function in of_type(functions, Mapping, "Job: functions", "a dictionary, such as {'f': f}").items():
         reference, home = class_reference(function, place="Job", noun="function")
         found[name] = {"function": reference, **({} if home is None else {"folder": str(home)})}
     return found

@@ -7,6 +7,7 @@ from mixedmode.config.fields import key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import of_type
 
 __all__ = ["fields_of", "in_places", "of_output", "settings_of"]
 
@@ -33,7 +34,10 @@ def of_output(sink: object, from_: str | None, key: str | Sequence[str] | None, 
     if not isinstance(sink, SinkSpec):
         msg = f"{call}: this is no sink. Give one of `Sink`, such as Sink.parquet(path). found={type(sink).__name__}"
         raise InvalidJobError(msg)
-    columns = sink.key if key is None else (key,) if isinstance(key, str) else tuple(key)
+    given = of_type(
+        sink.key if key is None else key, (str, list, tuple), f"{call}: key", "a column, or a list of columns"
+    )
+    columns = (given,) if isinstance(given, str) else tuple(given)
     return sink.model_copy(update={"from_": from_, "key": columns})
 
 

@@ -21,7 +21,7 @@ from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import argument
+from mixedmode.job.arguments import argument, of_type
 from mixedmode.job.broadcasts import Broadcast, BroadcastArguments, broadcast_of
 from mixedmode.job.function_steps import CoGroupArguments, CoProcessArguments, co_group_step, co_process_step
 from mixedmode.job.joins import (
@@ -66,7 +66,7 @@ class Stream(AllRows):
         clock: with `allowed`, the SQL may ask for the current time; the execution modes may then emit different rows.
         """
         step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Stream.sql", name=argument)
-        return Stream(None, step, (self, *others))
+        return Stream(None, step, (self, *(_stream(one, "Stream.sql: others") for one in others)))
 
     def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob["Stream"]:
         """Group the rows by key columns, as Job.key_by does. The completed step is a stream."""
@@ -78,7 +78,7 @@ class Stream(AllRows):
 
     def union(self, *others: "Stream") -> "Stream":
         """Return the rows of several streams together, for a keyed step. All need the same columns."""
-        return Stream(None, None, (self, *others))
+        return Stream(None, None, (self, *(_stream(one, "Stream.union") for one in others)))
 
     def as_of_join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[AsOfArguments]) -> "Stream":
         """Return each row of this stream with the last row of `right` of its key that is not later, in event time.
@@ -132,7 +132,7 @@ class Stream(AllRows):
         See CoProcessArguments for the other arguments. docs/co-process.md is the guide.
         """
         step = co_process_step(on, function, output, arguments)
-        return self._joined(right, step, "co_process", tuple(arguments.get("broadcast", {}).values()))
+        return self._joined(right, step, "co_process", tuple((arguments.get("broadcast") or {}).values()))
 
     def co_group(
         self,
@@ -173,7 +173,7 @@ class Stream(AllRows):
         broadcast: Sequence[Broadcast["Stream"]] = (),
     ) -> "Stream":
         """Return the rows of a step with two inputs. Raise InvalidJobError if an input is a union."""
-        for name, stream in (("left", self), ("right", right)):
+        for name, stream in (("left", self), ("right", _stream(right, f"Stream.{method}: right"))):
             if stream.step is None and stream.source is None:
                 msg = (
                     f"Stream.{method}: the step reads the rows of one source or step on each side, and the {name} is "
@@ -181,6 +181,10 @@ class Stream(AllRows):
                 )
                 raise InvalidJobError(msg)
         return Stream(None, step, (self, right, *(one.stream for one in broadcast)))
+
+
+def _stream(given: Stream, place: str) -> Stream:
+    return of_type(given, Stream, place, "a stream, such as job.source('orders')")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +202,7 @@ def placed_stream(stream: Stream, steps: tuple[Step, ...], streams: tuple[tuple[
     Raise InvalidJobError for rows of several streams without a step over them, and for two steps of one name.
     """
     placing = _Placing(list(steps), list(streams))
-    (name,) = placing.names([stream])
+    (name,) = placing.names([_stream(stream, "Job.output: stream")])
     if stream.step is None and stream.source is None:
         msg = "Job.output: rows of several streams need a step, such as a keyed one. Add it to the union."
         raise InvalidJobError(msg)

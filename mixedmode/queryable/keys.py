@@ -32,6 +32,9 @@ def question_of(
     if not fields:
         msg = "the step has no key, so its state cannot be asked by key. Leave keys and prefix out."
         raise InvalidJobError(msg)
+    if isinstance(keys, str | bytes | Mapping):  # a loop over it would ask for its characters, or names of columns
+        msg = f"keys is a list of keys. Put a single one into a list. keys={shown_value(keys)}"
+        raise InvalidJobError(msg)
     if keys is not None:
         encoded = _encoded([_values(key, fields, len(fields)) for key in keys], fields)
         groups = key_groups(encoded, max_parallelism=max_parallelism).tolist()

@@ -377,7 +377,7 @@ def manifest_at(log: CheckpointLog, epoch: int | None) -> Manifest:
         )
         raise RetryableError(msg)
     msg = (
-        f"there is no checkpoint of this epoch. Name one that is kept: {', '.join(map(str, kept))}. epoch={epoch}, "
+        f"there is no checkpoint of this epoch. Name one that is kept: {', '.join(map(str, kept))}. epoch={epoch!r}, "
         f"folder={log.store.url}"
     )
     raise InvalidJobError(msg)

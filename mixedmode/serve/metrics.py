@@ -92,7 +92,7 @@ class JobMetrics:
         self._records = counter("records", "Records of committed epochs.", "kind")
         self._rows_read = counter("step_rows_read", "Rows that a keyed step read in committed epochs.", "step")
         self._rows = counter("rows_out", "Rows that committed epochs wrote to the outputs.", "kind")
-        self._late = counter("records_late", "Records that were too late for every window.")
+        self._late = counter("records_late", "Records that were too late for every window, and late rows of joins.")
         self._late_of_joins = counter("join_rows_late", "Late rows of a join, by side.", "step", "side")
         self._ahead = counter("records_ahead", "Records too far ahead of the clock to move the watermark.")
         self._skipped = counter("records_skipped", "Records that were dropped because a function failed on them.")

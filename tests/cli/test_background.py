@@ -106,7 +106,7 @@ def test_the_status_has_the_newest_checkpoint_and_a_pause(job: Path) -> None:
     started(job)
     found = lines(command("status", job))
     assert found[0].startswith(f"{name}: paused, process ")
-    assert found[1].startswith("a pause was asked for since 1970-01-01 00:00:00 UTC")
+    assert found[1].startswith("a pause was asked for at 1970-01-01 00:00:00 UTC")
     assert found[2].startswith("newest checkpoint: epoch 0, ")
     document = json.loads(command("status", job, "--json").stdout)
     assert (document["is_running"], document["is_paused"], document["newest_epoch"]) == (True, True, 0)

@@ -61,6 +61,17 @@ def test_validate_names_the_columns_of_the_result(job: Path) -> None:
     assert not (job.parent / "out").exists()
 
 
+def test_validate_tells_of_variables_that_only_a_run_needs(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that checks a job file may lack the secrets on purpose."""
+    monkeypatch.delenv("SHOP_PASSWORD", raising=False)
+    database = "format: postgres, url: 'postgresql://shop:${env:SHOP_PASSWORD}@db:5432/shop', table: shops"
+    write_text(job.parent, "job.yaml", JOB.replace("format: parquet, path: out", database))
+    told, valid = lines(command("validate", job))
+    said = "a run needs a variable of the environment that is not set here. variable=SHOP_PASSWORD"
+    assert told == f"{job}:15: sink.url: {said}"
+    assert valid.startswith(f"{job} is valid.")
+
+
 def test_validate_says_what_is_wrong_and_where(job: Path) -> None:
     wrong = command("validate", job, "--set", "parallelism=two")
     assert (wrong.exit_code, wrong.stdout) == (2, "")

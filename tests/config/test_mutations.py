@@ -259,7 +259,9 @@ def test_no_name_path_or_address_holds_a_control_character(place: Place, charact
     assert "${env:P}" not in str(caught.value)
 
 
-@pytest.mark.parametrize("written", ["${env:X", "${env:}", "a${env:", "${env:A ${env:B}"])
+@pytest.mark.parametrize(
+    "written", ["${env:X", "${env:}", "a${env:", "${env:A ${env:B}", "${env:X:-default}", "${env:a.b}"]
+)
 @pytest.mark.parametrize(
     ("place", "name"),
     [
@@ -268,7 +270,7 @@ def test_no_name_path_or_address_holds_a_control_character(place: Place, charact
         (("sources", "clicks", "live", "options", "x"), "sources.clicks.live.options.x"),
     ],
 )
-def test_a_variable_without_its_closing_brace_is_refused(place: Place, name: str, written: str) -> None:
+def test_a_variable_that_cannot_be_read_is_refused(place: Place, name: str, written: str) -> None:
     job = copy.deepcopy(VALID[1])
     job["sources"]["clicks"]["live"]["options"] = {}
     *above, last = place
@@ -280,7 +282,10 @@ def test_a_variable_without_its_closing_brace_is_refused(place: Place, name: str
     with pytest.raises(InvalidJobError) as caught:
         job_spec_from_mapping(job)
 
-    said = " begins a variable of the environment and does not end it. Write ${env:NAME}, with the closing brace."
+    said = (
+        " begins a variable of the environment that cannot be read. Write ${env:NAME}: a name of letters, digits and "
+        "_, without a default value, and the closing brace."
+    )
     assert f"{name}{said}" in str(caught.value).splitlines()
 
 

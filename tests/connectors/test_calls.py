@@ -49,14 +49,13 @@ def arguments_of(dicts: tuple[Any, ...]) -> set[str]:
 @pytest.mark.parametrize("name", SOURCES)
 def test_every_setting_of_a_source_is_an_argument(name: str) -> None:
     kind, (dicts, by_position) = connector_kinds()[name], SOURCES[name]
-    of_every = {"computed_columns", "event_time", "bounded"}
-    of_watermark = arguments_of((SourceArguments,)) - of_every
+    own = {"event_time", "bounded", "computed_columns"}  # the others of every source are below `watermark`
+    of_watermark = arguments_of((SourceArguments,)) - own
     arguments = arguments_of(dicts) - of_watermark
     first = {argument: str(path[0]) for path, argument in kind.source_arguments.items()}
     settings = {first.get(argument, argument.replace("_", "-")) for argument in arguments}
     assert kind.source is not None
-    missing = {name.replace("_", "-") for name in of_every} if kind.source.is_dimension_only else set()
-    shared = {"watermark"} | missing
+    shared = {"watermark"} | ({key_of(name) for name in own} if kind.source.is_dimension_only else set())
     assert settings | by_position | shared == settings_of(kind.source)
 
 

@@ -228,7 +228,14 @@ def test_what_a_kind_names_as_text_exists() -> None:
         for kind in connector_kinds().values()
         for package in [None, *kind.packages.values()]
         for reference in (
-            *(kind.open_source, kind.open_sink, kind.check_library, kind.check_service, kind.errors),
+            *(
+                kind.open_source,
+                kind.open_sink,
+                kind.check_library,
+                kind.check_options,
+                kind.check_service,
+                kind.errors,
+            ),
             None if package is None else package.jars,
         )
         if reference is not None

@@ -3,12 +3,14 @@
 By default in mixed mode; tests/connectors runs a custom source and sink in the other modes.
 """
 
+import re
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.custom.example import Example, answer, some_readings
+from tests.custom.example import NAME, Example, answer, some_readings
+from tests.docs.test_snippets import blocks
 from tests.harness import run
 
 pytestmark = pytest.mark.spark
@@ -23,3 +25,12 @@ def test_modes_agree_with_plain_python(spark: SparkSession, tmp_path: Path, mode
     recording = run(example.job(f"execution.runtime-mode={mode}"), spark, feed=feed)
     assert [event.records for event in recording.committed] == ([500] if mode == "batch" else [500, 40])
     assert example.table() == answer(history + (live if mode != "batch" else []))
+
+
+def test_the_document_shows_what_its_commands_print(spark: SparkSession, tmp_path: Path) -> None:
+    example = Example(tmp_path)
+    inserted = next(block.text for block in blocks("sh") if block.path.name == NAME)
+    readings = re.findall(r"\('(\S+)', '(\w+)', ([0-9.]+)\)", inserted)
+    example.add([(at, sensor, float(celsius)) for at, sensor, celsius in readings])
+    run(example.job(), spark)
+    assert example.journal.read_text(encoding="utf-8") == next(b.text for b in blocks("json") if b.path.name == NAME)

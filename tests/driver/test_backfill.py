@@ -113,8 +113,8 @@ def test_rows_that_are_committed_and_not_yet_published_are_not_replaced(spark: S
 @pytest.mark.parametrize(
     ("start", "end", "why"),
     [
-        ("2024-01-01", "2024-01-02T00:00:00Z", "--from is no time with its offset"),
-        ("2024-01-01T00:00:00Z", "soon", "--to is no time with its offset"),
+        ("2024-01-01", "2024-01-02T00:00:00Z", "the start of the range is no time with its offset"),
+        ("2024-01-01T00:00:00Z", "soon", "the end of the range is no time with its offset"),
         ("2024-01-02T00:00:00Z", "2024-01-02T01:00:00+01:00", "the range is empty"),
     ],
 )

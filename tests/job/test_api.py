@@ -397,7 +397,7 @@ NOT_A_DURATION = (
                 "and does not start with a digit. Choose another. found=a.b"
             ),
         ),
-        (job_with(spark={"x": None}), "Job: spark['spark.x'] must be text, not nothing."),
+        (job_with(spark={"x": None}), "Job: spark['spark.x'] must be text, not None."),
         (
             lambda: Job("a", sources={"s": Source.parquet("/s")}, checkpoint_dir="/c").sql(" "),
             "Job.sql: sql must not be empty.",

@@ -27,6 +27,8 @@ def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "said"),
     [
         ({"keys": ["a"]}, "the number of values does not fit the key. Name a value of each column: k string, v int64."),
+        ({"keys": "ab"}, "keys is a list of keys. Put a single one into a list. keys='ab'"),
+        ({"keys": {"k": "a"}}, "keys is a list of keys. Put a single one into a list. keys={'k': 'a'}"),
         ({"keys": [("a", "x")]}, "a value does not fit its key column. column=v, type=int64, value='x'"),
         ({"keys": [{"k": "a"}]}, "a key column is missing. Name a value of each. missing=v"),
         ({"keys": [{"k": "a", "w": 1}]}, "the key has no column w."),

@@ -10,6 +10,7 @@ KIND = ConnectorKind(
     sink=KafkaSinkSpec,
     open_source="mixedmode.connectors.kafka.source:KafkaSource",
     open_sink="mixedmode.connectors.kafka.sink:KafkaSink",
+    check_options="mixedmode.connectors.kafka.options:check_options",
     check_service="mixedmode.connectors.kafka.reach:check_topics",
     packages={
         "kafka": SparkPackage("Spark's Kafka connector", jars="mixedmode.connectors.kafka.jars:kafka_connector"),

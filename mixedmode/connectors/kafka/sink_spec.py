@@ -12,7 +12,7 @@ from mixedmode.config.fields import Options, Text, refusal
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.used_places import UsedPlace
 
-_OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
+OURS_IN_SINKS = {"kafka.bootstrap.servers": "bootstrap-servers", "topic": "topic", "includeheaders": "topic"}
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -55,7 +55,7 @@ class KafkaSinkSpec(SinkSpec):
         return self.model_copy(update={"topic": f"{self.topic}{suffix}"})
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
-        yield from option_findings(self.options, _OURS_IN_SINKS)
+        yield from option_findings(self.options, OURS_IN_SINKS)
 
 
 def on_each_server(servers: str, topics: Sequence[str]) -> frozenset[str]:

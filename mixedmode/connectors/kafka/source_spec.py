@@ -20,7 +20,7 @@ from mixedmode.config.used_places import UsedPlace
 from mixedmode.connectors.kafka.sink_spec import TopicName, on_each_server, option_findings
 
 #: {option of Spark's connector, in lower case: the setting of ours that sets it}
-_OURS_IN_SOURCES = {
+OURS_IN_SOURCES = {
     "kafka.bootstrap.servers": "bootstrap-servers",
     "subscribe": "topics",
     "subscribepattern": "topic-pattern",
@@ -255,7 +255,7 @@ class KafkaSourceSpec(SourceSpec):
         if self.key_format != "text" and self.metadata.key is None:
             yield ("key-format",), " has no effect: the key is no column. Name it in metadata.key, or remove this."
         yield from self._starting_findings()
-        yield from option_findings(self.options, _OURS_IN_SOURCES)
+        yield from option_findings(self.options, OURS_IN_SOURCES)
 
     @override
     def seam_findings(self, offsets: Mapping[str, Mapping[int, int]]) -> Iterator[tuple[Path, str]]:

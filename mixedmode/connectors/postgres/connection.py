@@ -1,19 +1,18 @@
 """Connections to PostgreSQL through psycopg: the URL with its secrets, and the texts of errors without them."""
 
-import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.secrets import hidden, resolve
+from mixedmode.secrets import hidden, is_variable, resolve
 
 __all__ = ["Login", "connected"]
 
-_REFERENCE = re.compile(r"\$\{env:[^}]*\}")
 #: defaults that the URL may override: they detect a dead server even if no packet reports it
 _DEFAULTS = {"connect_timeout": "10", "tcp_user_timeout": "30000", "application_name": "mixedmode"}
 
@@ -26,10 +25,7 @@ class Login:
 
         A variable in the URL may hold any character.
         """
-        if _REFERENCE.fullmatch(url):
-            text = resolve(url, where=where)
-        else:
-            text = _REFERENCE.sub(lambda found: quote(resolve(found[0], where=where), safe=""), url)
+        text = resolve(url, where=where, encode=str if is_variable(url) else partial(quote, safe=""))
         try:
             given = {name: str(value) for name, value in conninfo_to_dict(text).items()}
         except psycopg.Error:

@@ -1,6 +1,5 @@
 """Settings of tables in PostgreSQL databases: sinks that keep one up to date, and dimensions."""
 
-import re
 from collections.abc import Iterator
 from typing import Literal, Self
 
@@ -11,8 +10,8 @@ from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Flag, Text
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
+from mixedmode.secrets import is_variable
 
-_ONLY_A_VARIABLE = re.compile(r"\$\{env:[^}]*\}")
 _URL = "postgresql://user:${env:NAME}@host:5432/database, with any option of libpq behind ?"
 _SCHEMES = ("postgresql://", "postgres://")
 _NAME_BYTES_MAX = 63  # the server truncates longer names, and only issues a notice
@@ -94,7 +93,7 @@ class PostgresTableSpec(SourceSpec):
 
 
 def _url_findings(url: str) -> Iterator[tuple[Path, str]]:
-    if _ONLY_A_VARIABLE.fullmatch(url):
+    if is_variable(url):
         return
     if not url.startswith(_SCHEMES):
         # the value is not shown: whatever it is, it may hold a password
@@ -106,7 +105,7 @@ def _url_findings(url: str) -> Iterator[tuple[Path, str]]:
 
 def _server_of(url: str) -> str:
     """Return `host:port/database` of a URL."""
-    if _ONLY_A_VARIABLE.fullmatch(url):
+    if is_variable(url):
         return url
     authority, _, rest = url.partition("://")[2].partition("/")
     host = authority.rpartition("@")[2] or "localhost"
