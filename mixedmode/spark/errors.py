@@ -240,8 +240,9 @@ def _wrong_input(text: str) -> str | None:
         )
     if _DATA_ERROR.search(text):
         return (
-            "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
-            f"or filter such records out in a sql step. cause={_found(_DATA_ERROR, text)}"
+            "Spark cannot compute a value of a computed column, of a sql step or of an argument, and nothing was "
+            "committed. Correct the SQL, let it return NULL for such a value, as try_cast does, or filter such records "
+            f"out in a sql step before it. cause={_found(_DATA_ERROR, text)}"
         )
     return None
 

@@ -427,7 +427,9 @@ def test_a_value_is_refused_where_spark_refuses_it(frame: DataFrame) -> None:
         found = _shown(_ours(query, TABLE.take(fine)).column(0))
         assert found == [expected[row] for row in fine], text
         for row in refused:
-            with pytest.raises(InvalidJobError, match=r"^a value of a sql step .* cause=.+, expression=.+, values="):
+            with pytest.raises(
+                InvalidJobError, match=r"^a value of a computed column, .* cause=.+, expression=.+, values="
+            ):
                 _ours(query, TABLE.slice(row, 1))
 
 
@@ -476,8 +478,9 @@ def test_an_error_names_the_first_row_that_cannot_be_computed(frame: DataFrame) 
     with pytest.raises(InvalidJobError) as caught:
         _ours(query)
     assert str(caught.value) == (
-        "a value of a sql step or of an argument cannot be computed, and nothing was committed. Correct the SQL, or "
-        "filter such records out in a sql step. cause=overflow, expression=(l1 * l2), values=-1, -9223372036854775808"
+        "a value of a computed column, of a sql step or of an argument cannot be computed, and nothing was committed. "
+        "Correct the SQL, let it return NULL for such a value, as try_cast does, or filter such records out in a sql "
+        "step before it. cause=overflow, expression=(l1 * l2), values=-1, -9223372036854775808"
     )
 
 

@@ -156,6 +156,32 @@ def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fails", "returns_null"),
+    [
+        ("timestamp_millis(ts)", "CASE WHEN ts < 4102444800000 THEN timestamp_millis(ts) END"),
+        ("to_timestamp(day, 'dd.MM.yyyy HH:mm')", "try_to_timestamp(day, 'dd.MM.yyyy HH:mm')"),
+    ],
+)
+def test_records_whose_time_cannot_be_computed_are_dropped_if_it_is_null(
+    spark: SparkSession, tmp_path: Path, fails: str, returns_null: str
+) -> None:
+    rows = records(1, 9)
+    write_json(tmp_path / "in", "a.json", [*rows, {"user": "a", "ts": 2**62, "day": "none"}])
+
+    def start(expression: str, condition: str) -> None:
+        computed = {"at": expression}
+        source = Source.json(tmp_path / "in", schema=DDL, computed_columns=computed, event_time="at", max_ahead="none")
+        made = Job("dropped", sources={"t": source}, checkpoint_dir=tmp_path / "checkpoints", spark=SPARK)
+        windows = made.sql(f"SELECT * FROM t WHERE {condition}").key_by("user").window(tumbling="1h")
+        run(windows.aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out")), spark, until=Until.DRAINED)
+
+    with pytest.raises(InvalidJobError, match="let it return NULL for such a value, as try_cast does"):
+        start(fails, "day <> 'none'")  # the watermark needs the times of all records
+    start(returns_null, "at IS NOT NULL")
+    assert counted(tmp_path) == hours(rows)
+
+
+@pytest.mark.parametrize(
     ("columns", "said"),
     [
         ({"TS": "1"}, "sources.t.computed-columns.TS: the source has a column of this name (case does not count)"),
