@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.async_maps import check_declared_async_map
@@ -21,7 +20,7 @@ from mixedmode.config import (
 )
 from mixedmode.errors import MixedmodeError
 from mixedmode.plan.keyed_operators import Where, expressions_of
-from mixedmode.spark.errors import refused
+from mixedmode.spark.errors import REFUSALS, refused
 
 
 def check_alone(
@@ -57,5 +56,5 @@ def check_alone(
 def _check_syntax(parse: Any, text: str, where: str, found: list[MixedmodeError]) -> None:
     try:
         parse(text)
-    except PySparkException as error:
+    except REFUSALS as error:
         found.append(refused(where, error))

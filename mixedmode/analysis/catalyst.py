@@ -13,13 +13,12 @@ from itertools import repeat
 from typing import Any
 
 from py4j.java_gateway import JavaClass, is_instance_of
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
-from mixedmode.spark.errors import refused
+from mixedmode.spark.errors import REFUSALS, refused
 
 _Java = Any  # an object of the JVM
 
@@ -91,7 +90,7 @@ def read_expression(frame: DataFrame, text: str, where: str) -> tuple[DataFrame,
         projected = frame.selectExpr(text)
         check_literals(text, where=where)
         return projected, read_frame(projected, until=frame)
-    except PySparkException as error:
+    except REFUSALS as error:
         raise refused(where, error) from error
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType
 
@@ -24,7 +23,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.spark.errors import refused
+from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.spark.frames import spark_schema, stand_in, views
 
 __all__ = ["analysed_join", "inputs_of", "pair_keys", "selected_rows"]
@@ -82,7 +81,7 @@ def _check_expressions(
         check_literals(text, where=where)
     try:
         left.crossJoin(right).selectExpr(*texts)
-    except PySparkException as error:
+    except REFUSALS as error:
         raise refused(where, error) from error
 
 
@@ -94,7 +93,7 @@ def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -
             query = read_query(session, sql, inputs=frames)
             plan = check_query(query.node, where=where)
             result = query.frame(session)
-    except PySparkException as error:
+    except REFUSALS as error:
         raise refused(where, error) from error
     check_stateless(plan, where=where)
     check_repeatable(plan, where=where, is_keyed=False, allows_clock=False)
@@ -142,7 +141,7 @@ def _common_type(session: SparkSession, left: pa.Field, right: pa.Field, where: 
     types = [field.dataType.simpleString() for field in spark_schema([left, right])]
     try:
         return compared_type(session, *types)
-    except PySparkException as error:
+    except REFUSALS as error:
         msg = (
             f"{where}: Spark does not compare columns of these types. Cast one of them in a sql step before. "
             f"left={left.name} {types[0]}, right={right.name} {types[1]}"

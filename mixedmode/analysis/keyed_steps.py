@@ -5,7 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from mixedmode.analysis.catalyst import read_expression, read_frame
@@ -37,7 +36,7 @@ from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
-from mixedmode.spark.errors import refused
+from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.reports import REPORT_COLUMN
 
@@ -153,7 +152,7 @@ class AggregateStage:
         Spark analyses all of them at once, and if any has a mistake, one after the other.
         """
         if len(texts) > 1:
-            with suppress(PySparkException, InvalidJobError, ValueError):  # `a.*` is several columns
+            with suppress(*REFUSALS, InvalidJobError, ValueError):  # `a.*` is several columns
                 return dict(zip(texts, self._analysed(texts, self._where("aggregate")), strict=True))
         arguments: dict[str, pa.DataType] = {}
         for text in texts:
@@ -162,7 +161,7 @@ class AggregateStage:
             with collecting(found):
                 try:
                     arguments[text] = self._analysed([text], where)[0]
-                except PySparkException as error:
+                except REFUSALS as error:
                     raise refused(where, error) from error
         return arguments
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import read_query
@@ -21,7 +20,7 @@ from mixedmode.analysis.sql_checks import (
 from mixedmode.config import SqlStep
 from mixedmode.errors import MixedmodeError
 from mixedmode.plan.reads import SqlText
-from mixedmode.spark.errors import refused
+from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.spark.frames import views
 
 __all__ = ["SqlReads", "analysed_sql"]
@@ -55,7 +54,7 @@ def analysed_sql(
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             plan = check_query(query.node, where=where)
             result = query.frame(session)
-    except PySparkException as error:
+    except REFUSALS as error:
         raise refused(where, error, readable=(*frames, *readable.tables)) from error
     named, joined = inputs_of(plan), dimensions_of(plan)
     used = {name: relation for name, relation in readable.relations.items() if name.lower() in named}

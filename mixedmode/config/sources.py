@@ -22,6 +22,7 @@ from mixedmode.config.fields import (
     Text,
     key_of,
 )
+from mixedmode.config.names import repeated
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.starts import StartPoint
 from mixedmode.config.used_places import UsedPlace
@@ -107,6 +108,11 @@ class SourceSpec(InOrder):
         return {}
 
     @property
+    def declaring(self) -> "SourceSpec":
+        """The source whose columns are declared: itself, or one of its inner sources."""
+        return self
+
+    @property
     def declared_schema(self) -> str | None:
         """The columns as Spark DDL, if the settings say them; None if only the place knows them."""
         return None
@@ -147,6 +153,8 @@ class SourceSpec(InOrder):
         return None
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
+        for name, owner in repeated(self.computed_columns, {}):
+            yield ("computed-columns", name), f": {owner} has this name already (case does not count). Choose another."
         if self.event_time is None:
             for name in _changed(self.watermark):
                 text = " has no effect without event-time. Name the column in event-time, or remove it."

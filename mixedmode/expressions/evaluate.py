@@ -278,8 +278,9 @@ def _refused(call: Call, kernel: Kernel, given: Sequence[Value]) -> InvalidJobEr
         cause = found or cause
     values = [_shown(one[first] if isinstance(one, pa.Array) else one) for one in given]
     msg = (
-        "a value of a sql step or of an argument cannot be computed, and nothing was committed. Correct the SQL, or "
-        f"filter such records out in a sql step. cause={cause}, expression={call.text}, values={', '.join(values)}"
+        "a value of a computed column, of a sql step or of an argument cannot be computed, and nothing was committed. "
+        "Correct the SQL, let it return NULL for such a value, as try_cast does, or filter such records out in a sql "
+        f"step before it. cause={cause}, expression={call.text}, values={', '.join(values)}"
     )
     return InvalidJobError(msg)
 

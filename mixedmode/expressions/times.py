@@ -126,7 +126,10 @@ def _from_number(unit_us: int) -> Kernel:
         numbers = like(integers(given[0]).astype(np.int64), pa.int64(), given[0])
         return pc.multiply_checked(numbers, pa.scalar(unit_us)).view(call.data_type)
 
-    return Kernel(times, has_types(types.is_signed_integer))
+    def raises(_call: Call, arguments: Sequence[Node]) -> bool:
+        return unit_us > 1 and arguments[0].data_type == pa.int64()  # the times of narrower numbers do not overflow
+
+    return Kernel(times, has_types(types.is_signed_integer), raises)
 
 
 def _truncate(call: Call, given: Sequence[Value]) -> Value:

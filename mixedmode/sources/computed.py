@@ -7,7 +7,6 @@ everything else: watermark, seam and steps see them as columns of the source.
 from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from typing_extensions import override
@@ -17,7 +16,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.sides import UnitesSides, batches_of_sides, sides_of, streams_of_sides, united
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
-from mixedmode.spark.errors import refused
+from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.spark.frames import stand_in_of
 
 __all__ = ["ComputedColumns"]
@@ -42,7 +41,7 @@ class ComputedColumns(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, 
                 raise InvalidJobError(msg)
             try:
                 fields += frame.selectExpr(named(text, name)).schema
-            except PySparkException as error:
+            except REFUSALS as error:
                 raise refused(place, error) from error
         self.schema = StructType(fields)
 

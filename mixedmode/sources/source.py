@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.errors import spark_text
+from mixedmode.spark.errors import REFUSALS, spark_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def parse_ddl(ddl: str, *, where: str) -> StructType:
     """Return columns written as Spark DDL. Raises InvalidJobError, beginning with `where`, if the DDL is invalid."""
     try:
         schema = StructType.fromDDL(ddl)
-    except (ParseException, AnalysisException) as error:
+    except REFUSALS as error:
         msg = (
             f"{where}: the schema is not valid Spark DDL. Write columns as `name type, name type`. "
             f"cause={spark_text(error)}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
 
 from mixedmode.config.registry import connector_kinds, loaded
@@ -23,6 +23,10 @@ from mixedmode.spark.settings import LOGS
 from mixedmode.spark.socket_folder import lost_folder
 from mixedmode.system_errors import system_error
 
+#: what PySpark raises where Spark refuses SQL or DDL; the second one if PySpark does not know the class of the error
+REFUSALS = (PySparkException, Py4JJavaError)
+
+_CALL = re.compile(r"^An error occurred while calling \S+\n: [\w.$]+: ")
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
 _SQLSTATE = re.compile(r"\s*SQLSTATE:\s*\w+")
 _CONDITION = re.compile(r"^\[[A-Z0-9_.]+\]\s*")
@@ -80,7 +84,7 @@ _FILE_OF_RECORD = re.compile(r"a record of a source is not what .* file=(\S+), r
 
 def spark_text(error: BaseException) -> str:
     """Return Spark's message in one line, without plan, stack trace and SQLSTATE."""
-    text = str(error)
+    text = _CALL.sub("", str(error))
     text = _PLAN_DUMP.split(text, maxsplit=1)[0].split("\n\tat ")[0].split("\n\nJVM stacktrace")[0]
     text = _CONDITION.sub("", _SQLSTATE.sub("", text).strip())
     return re.sub(r"\s+", " ", text).strip(" ;")
@@ -240,8 +244,9 @@ def _wrong_input(text: str) -> str | None:
         )
     if _DATA_ERROR.search(text):
         return (
-            "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, "
-            f"or filter such records out in a sql step. cause={_found(_DATA_ERROR, text)}"
+            "Spark cannot compute a value of a computed column, of a sql step or of an argument, and nothing was "
+            "committed. Correct the SQL, let it return NULL for such a value, as try_cast does, or filter such records "
+            f"out in a sql step before it. cause={_found(_DATA_ERROR, text)}"
         )
     return None
 
@@ -275,7 +280,7 @@ def innermost(text: str) -> str:
     return str(causes[-1] if causes else text.strip().split("\n")[0])[:500]
 
 
-def refused(where: str, error: PySparkException, *, readable: Sequence[str] = ()) -> InvalidJobError:
+def refused(where: str, error: BaseException, *, readable: Sequence[str] = ()) -> InvalidJobError:
     """Return the error for SQL at `where` that Spark refuses.  readable: the names that the SQL may read."""
     hint = ""
     if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and readable:

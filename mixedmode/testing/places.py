@@ -15,6 +15,7 @@ from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink
 from mixedmode.plan.side_outputs import side_output
+from mixedmode.testing.schemas import schema_of
 
 __all__ = ["declared_schemas", "input_folder", "job_in_folder", "output_folder", "output_names"]
 
@@ -92,11 +93,14 @@ def _side_names(step: KeyedStep, keyed_before: int) -> list[str]:
 
 
 def _source(source: SourceSpec, ddl: str, folder: Path, name: str) -> FileSourceSpec:
+    """Return the source as files with these columns. Those computed columns that the rows have are not computed."""
+    columns = {column.lower() for column in schema_of(ddl, where=name).names}
+    computed = source.declaring.computed_columns
     given = {
         "format": "parquet",
         "path": str(input_folder(folder, name)),
         "schema": ddl,
-        "computed-columns": source.computed_columns,
+        "computed-columns": {made: text for made, text in computed.items() if made.lower() not in columns},
         "event-time": source.event_time,
         "watermark": source.watermark,
     }

@@ -40,6 +40,10 @@ class State:
             raise InvalidJobError(msg)
         self.value_type = value_type
         self.description = describe(value_type)
+        given: object = ttl
+        if not isinstance(given, Ttl | None):
+            msg = f"the ttl of a state is a Ttl, as in ValueState(int, ttl=Ttl('7d')). found={given!r}"
+            raise InvalidJobError(msg)
         self.ttl_ms = None if ttl is None else ttl.duration_ms
         self.refreshes_on_read = ttl is not None and ttl.refresh == "read-and-write"
         self._key: KeyState = UNBOUND

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -81,3 +82,56 @@ def test_sql_and_outputs_may_have_collations(spark: SparkSession, tmp_path: Path
 def test_a_step_may_leave_columns_with_a_collation_alone(spark: SparkSession, tmp_path: Path) -> None:
     written = analysed(spark, tmp_path, lambda rows: rows.key_by("b").aggregate(n="count(*)"))
     assert written == ["b", "n"]
+
+
+#: where SQL or DDL may name a collation
+PLACES: dict[str, tuple[str, Build]] = {
+    "sql": ("steps[1].sql: ", lambda rows: rows.sql("SELECT b COLLATE nowhere AS c FROM previous")),
+    "key": ("steps[1].key-by: ", lambda rows: rows.key_by("b COLLATE nowhere AS c").aggregate(n="count(*)")),
+    "argument": (
+        "steps[1].aggregate.n: ",
+        lambda rows: rows.key_by("v").aggregate(m="max(v + 1)", n="max(b COLLATE nowhere)"),
+    ),
+    "having": (
+        "steps[1].having: ",
+        lambda rows: rows.key_by("v").aggregate(n="count(*)", having="v || '' COLLATE nowhere = '1'"),
+    ),
+    "order": ("steps[2].top.order-by: ", lambda rows: plain(rows).key_by("v").top(1, order_by="b COLLATE nowhere")),
+    "select": (
+        "join.select: ",
+        lambda rows: plain(rows).join(plain(rows), on="v", select=["left.b COLLATE nowhere AS c"]),
+    ),
+    "condition": (
+        "join.condition: ",
+        lambda rows: plain(rows).join(plain(rows), on="v", select=["left.v"], condition="left.b COLLATE nowhere = ''"),
+    ),
+    "output": (
+        "steps[2].output: ",
+        lambda rows: plain(rows).key_by("v").process(PROCESS, output="k string collate nowhere"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("place", "build"), PLACES.values(), ids=PLACES)
+def test_a_collation_that_spark_does_not_know_is_a_mistake_of_the_job(
+    spark: SparkSession, tmp_path: Path, place: str, build: Build
+) -> None:
+    """Spark raises an error of a class that PySpark does not know."""
+    with pytest.raises(InvalidJobError) as caught:
+        analysed(spark, tmp_path, build)
+    (line,) = str(caught.value).splitlines()
+    assert place in line
+    assert "cause=The value nowhere does not represent a correct collation name. Suggested" in line
+
+
+def test_nor_may_a_source_name_one(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    known: dict[str, Any] = {"schema": "k string", "computed_columns": {"c": "k COLLATE nowhere"}}
+    unknown = {"schema": "k string collate nowhere"}
+    for given, place in ((known, "sources.t.computed-columns.c: "), (unknown, "sources.t: the schema is not valid")):
+        source = Source.parquet(tmp_path / "in", **given)
+        job = Job("collated", sources={"t": source}, mode="batch", spark=SPARK)
+        complete = job.key_by("k").aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out"))
+        with pytest.raises(InvalidJobError, match="cause=The value nowhere does not represent a correct") as caught:
+            analyse(spark, complete.spec, complete.where)
+        assert place in str(caught.value)

@@ -28,8 +28,9 @@ FILE = (
     "or correct `schema`. "
 )
 VALUE = (
-    "Spark cannot compute a value of a sql step or of an argument, and nothing was committed. Correct the SQL, or "
-    "filter such records out in a sql step. "
+    "Spark cannot compute a value of a computed column, of a sql step or of an argument, and nothing was committed. "
+    "Correct the SQL, let it return NULL for such a value, as try_cast does, or filter such records out in a sql step "
+    "before it. "
 )
 
 

@@ -15,7 +15,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.explain import explain_plan
 from mixedmode.testing import run_graph
 from tests.harness import SPARK, output_rows, run, write_json, write_parquet
-from tests.history.story import JOB, SCHEMA, Story, answer, sales, table_of
+from tests.history.story import JOB, SCHEMA, SEAM, Story, answer, sales, table_of
 from tests.services.fixtures import Kafka, Record
 
 import pyarrow as pa  # isort: skip
@@ -24,6 +24,8 @@ pytestmark = pytest.mark.spark
 
 BEGIN = datetime(2024, 6, 1, tzinfo=UTC)
 DDL = "user string, ts bigint, day string"
+#: the columns of a live side
+LIVE = '"ts bigint, shop string, price long", computed-columns: {at: timestamp_millis(ts)}'
 #: {expression of the event time: whether tasks compute it}
 TIMES = {
     "timestamp_millis(ts)": True,
@@ -63,7 +65,12 @@ def test_modes_agree_on_windows_by_a_computed_time(
 ) -> None:
     rows, later = records(0, 300), records(300, 200)
     source = Source.json(
-        tmp_path / "in", schema=DDL, computed_columns={"at": expression}, event_time="at", out_of_orderness="2h"
+        tmp_path / "in",
+        schema=DDL,
+        computed_columns={"at": expression},
+        event_time="at",
+        out_of_orderness="2h",
+        max_ahead="none",
     )
     write_json(tmp_path / "in", "a.json", rows)
     made = job(tmp_path, source, mode=mode)
@@ -96,8 +103,7 @@ def test_kafka_with_milliseconds_in_the_value(spark: SparkSession, kafka: Kafka,
 @pytest.mark.parametrize("mode", ["batch", "mixed"])
 def test_each_side_of_a_history_and_its_live_side_has_its_own(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     """The history has times, the live side milliseconds. The seam compares what is computed of them."""
-    text = JOB.replace('"at timestamp, shop string, price long"', '"ts bigint, shop string, price long"')
-    text = text.replace('price long"}', 'price long", computed-columns: {at: timestamp_millis(ts)}}')
+    text = JOB.replace('"at timestamp, shop string, price long"}', f"{LIVE}}}")
     text = text.replace("    event-time: at\n", "    event-time: at\n    missing-columns: 'null'\n")
     story = Story(tmp_path, text)
     archived, lived = sales(-60, 90), sales(-20, 40)
@@ -118,6 +124,61 @@ def test_a_test_of_a_job_computes_them(tmp_path: Path) -> None:
     rows = records(1, 9)
     found = run_graph(job(tmp_path, source), {"t": rows}).table()
     assert Counter({(row["user"], row["window_start"]): row["n"] for row in found}) == hours(rows)
+
+
+@pytest.mark.parametrize(
+    ("history", "rows"),
+    [
+        ("", {"ts": 1_717_200_000_000}),  # a file says its columns, so a test takes those of the live side
+        (
+            ', schema: "day string, shop string, price long", computed-columns: {at: timestamp(day)}',
+            {"day": "2024-06-01"},
+        ),
+        (', schema: "at timestamp, shop string, price long"', {"at": SEAM}),
+    ],
+)
+def test_a_test_computes_those_of_the_side_whose_columns_its_rows_have(
+    tmp_path: Path, history: str, rows: dict[str, Any]
+) -> None:
+    text = JOB.replace('"at timestamp, shop string, price long"}', f"{LIVE}}}")
+    text = text.replace("path: archive", f"path: archive{history}")
+    made = Story(tmp_path, text).job()
+    sold = [{"shop": "a", "price": 5, **rows}]
+    assert run_graph(made, {"sales": sold}).table() == [{"shop": "a", "sold": 1, "income": 5}]
+    given = [{"shop": "a", "price": 5, "at": SEAM}]
+    own = run_graph(made, {"sales": given}, schemas={"sales": "shop string, price long, at timestamp"})
+    assert own.table() == [{"shop": "a", "sold": 1, "income": 5}], "a test may have the column itself"
+
+
+def test_two_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidJobError, match=r"computed_columns\['AT'\]: another one has this name already"):
+        Source.json(tmp_path / "in", schema=DDL, computed_columns={"at": "timestamp_millis(ts)", "AT": "day"})
+
+
+@pytest.mark.parametrize(
+    ("fails", "returns_null"),
+    [
+        ("timestamp_millis(ts)", "CASE WHEN ts < 4102444800000 THEN timestamp_millis(ts) END"),
+        ("to_timestamp(day, 'dd.MM.yyyy HH:mm')", "try_to_timestamp(day, 'dd.MM.yyyy HH:mm')"),
+    ],
+)
+def test_records_whose_time_cannot_be_computed_are_dropped_if_it_is_null(
+    spark: SparkSession, tmp_path: Path, fails: str, returns_null: str
+) -> None:
+    rows = records(1, 9)
+    write_json(tmp_path / "in", "a.json", [*rows, {"user": "a", "ts": 2**62, "day": "none"}])
+
+    def start(expression: str, condition: str) -> None:
+        computed = {"at": expression}
+        source = Source.json(tmp_path / "in", schema=DDL, computed_columns=computed, event_time="at", max_ahead="none")
+        made = Job("dropped", sources={"t": source}, checkpoint_dir=tmp_path / "checkpoints", spark=SPARK)
+        windows = made.sql(f"SELECT * FROM t WHERE {condition}").key_by("user").window(tumbling="1h")
+        run(windows.aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out")), spark, until=Until.DRAINED)
+
+    with pytest.raises(InvalidJobError, match="let it return NULL for such a value, as try_cast does"):
+        start(fails, "day <> 'none'")  # the watermark needs the times of all records
+    start(returns_null, "at IS NOT NULL")
+    assert counted(tmp_path) == hours(rows)
 
 
 @pytest.mark.parametrize(

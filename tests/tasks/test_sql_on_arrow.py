@@ -228,8 +228,9 @@ def test_a_value_that_cannot_be_computed_stops_the_job_and_nothing_is_committed(
     with pytest.raises(InvalidJobError) as caught:
         run(job.write(Sink.parquet(tmp_path / "out")), spark)
     assert str(caught.value) == (
-        "a value of a sql step or of an argument cannot be computed, and nothing was committed. Correct the SQL, or "
-        "filter such records out in a sql step. cause=division by zero, expression=(10 % (t.k - 7)), values=10, 0"
+        "a value of a computed column, of a sql step or of an argument cannot be computed, and nothing was committed. "
+        "Correct the SQL, let it return NULL for such a value, as try_cast does, or filter such records out in a sql "
+        "step before it. cause=division by zero, expression=(10 % (t.k - 7)), values=10, 0"
     )
     assert not (tmp_path / "c" / "manifests").exists()
 

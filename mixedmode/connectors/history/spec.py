@@ -82,8 +82,13 @@ class HistoryAndLiveSpec(SourceSpec):
 
     @property
     @override
+    def declaring(self) -> SourceSpec:
+        return self.history if self.history.declared_schema else self.live
+
+    @property
+    @override
     def declared_schema(self) -> str | None:
-        return self.history.declared_schema or self.live.declared_schema
+        return self.declaring.declared_schema
 
     @property
     @override

@@ -14,6 +14,7 @@ from mixedmode.operators.process import (
     Context,
     KeyedProcessFunction,
     ListState,
+    MapState,
     Record,
     ReducingState,
     Ttl,
@@ -127,6 +128,18 @@ def test_a_ttl_that_is_added_later_counts_from_when_its_key_is_met() -> None:
 )
 def test_a_ttl_is_written_as_a_duration(text: Any, duration_ms: int) -> None:
     assert Ttl(text).duration_ms == duration_ms
+
+
+def test_a_ttl_of_a_state_that_is_no_ttl_is_refused() -> None:
+    given: Any = "7d"
+    for declare in (
+        lambda: ValueState(int, ttl=given),
+        lambda: ListState(int, ttl=given),
+        lambda: MapState(str, int, ttl=given),
+        lambda: ReducingState(int, reduce=max, ttl=given),
+    ):
+        with pytest.raises(InvalidJobError, match=r"a Ttl, as in ValueState\(int, ttl=Ttl\('7d'\)\). found='7d'"):
+            declare()
 
 
 @pytest.mark.parametrize("text", ["", "7", "0s", "1 d", "30m1h", "-1s", 5, None, timedelta(0), timedelta(days=-1)])
