@@ -34,10 +34,6 @@ class State:
     name = ""
 
     def __init__(self, value_type: Any, ttl: Ttl | None) -> None:
-        given: object = ttl
-        if not isinstance(given, Ttl | None):
-            msg = f"the ttl of a state must be a Ttl, such as Ttl('7d'). found={given!r}"
-            raise InvalidJobError(msg)
         self.value_type = value_type
         self.description = describe(value_type)
         given: object = ttl

@@ -99,7 +99,7 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         lambda: job().sql("SELECT 1").write(SINK, key=NUMBER),
         "Job.write: key must be a column, or a list of columns. found=int",
     ),
-    (lambda: ValueState(int, ttl=NUMBER), "the ttl of a state must be a Ttl, such as Ttl('7d'). found=5"),
+    (lambda: ValueState(int, ttl=NUMBER), "the ttl of a state is a Ttl, as in ValueState(int, ttl=Ttl('7d')). found=5"),
 ]
 
 
