@@ -156,6 +156,14 @@ class KeyedJob(Generic[J]):
     name: str | None = None
     parallelism: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raise InvalidJobError for a column that is no text, such as a list of columns."""
+        given: Sequence[object] = self.columns
+        wrong = next((column for column in given if not isinstance(column, str)), None)
+        if wrong is not None:
+            msg = f"key_by: each column is an argument of its own, and text, as in key_by('a', 'b'). found={wrong!r}"
+            raise InvalidJobError(msg)
+
     def window(self, **window: Unpack[WindowArguments]) -> WindowedJob[J]:
         """Group the rows of each key by window.
 

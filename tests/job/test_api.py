@@ -405,10 +405,6 @@ NOT_A_DURATION = (
         (aggregate(n="count(*)"), "Job.aggregate: columns must hold at least one entry. Add one."),
         (aggregate("a"), "Job.aggregate: outputs must hold at least one entry. Add one."),
         (
-            aggregate("a", 5, n="count(*)"),
-            "Job.aggregate: columns[1] must be text, not a whole number. Put it in quotes. found=5",
-        ),
-        (
             aggregate("a", n="sum(*)"),
             "Job.aggregate: n: only count takes *. Write a column or an expression, such as sum(delay). found=sum(*)",
         ),

@@ -99,6 +99,14 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         lambda: job().sql("SELECT 1").write(SINK, key=NUMBER),
         "Job.write: key must be a column, or a list of columns. found=int",
     ),
+    (
+        lambda: stream().key_by(["k", "l"]),  # type: ignore[arg-type]
+        "key_by: each column is an argument of its own, and text, as in key_by('a', 'b'). found=['k', 'l']",
+    ),
+    (
+        lambda: job().key_by("k", NUMBER),
+        "key_by: each column is an argument of its own, and text, as in key_by('a', 'b'). found=5",
+    ),
     (lambda: ValueState(int, ttl=NUMBER), "the ttl of a state is a Ttl, as in ValueState(int, ttl=Ttl('7d')). found=5"),
 ]
 
