@@ -41,7 +41,7 @@ _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
 SPAN_MS_MAX = 36_500 * 86_400_000
-SQL_FIELDS = {"sql", "aggregate", "having", "order_by"}
+SQL_FIELDS = {"sql", "aggregate", "having", "order_by", "computed_columns"}
 #: texts that nothing resolves: paths, and names that would be taken literally without an error
 _LITERAL_FIELDS = {
     *("path", "folder", "folder_", "schema_file", "dir", "cert", "savepoints"),
@@ -103,7 +103,10 @@ class Section(BaseModel):
                 text = f" is taken literally: {found} is not replaced in it. Write its value, or give it with --set."
                 yield (key_of(name),), text
             elif name not in SQL_FIELDS:
-                yield from _unreadable_references(value, (key_of(name),))
+                for path, given in texts_in(value, (key_of(name),)):
+                    problem = unreadable_reference(given)
+                    if problem is not None:
+                        yield path, problem
 
 
 class InOrder(Section):
@@ -177,17 +180,20 @@ def _shell_part(value: Any) -> str | None:
     return None if found is None else {"${env:": "${env:...}", "${": "${...}"}.get(found[0], found[0])
 
 
-def _unreadable_references(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield (path, text) of each text in a value at `path`, and in its sections, without SQL."""
     if isinstance(value, str):
-        text = unreadable_reference(value)
-        if text is not None:
-            yield path, text
+        yield path, value
+    elif isinstance(value, Section):
+        for name, one in value:
+            if name not in SQL_FIELDS:
+                yield from texts_in(one, (*path, key_of(name)))
     elif isinstance(value, Mapping):
         for key, one in value.items():
-            yield from _unreadable_references(one, (*path, key))
+            yield from texts_in(one, (*path, key))
     elif isinstance(value, list | tuple):
         for index, one in enumerate(value):
-            yield from _unreadable_references(one, (*path, index))
+            yield from texts_in(one, (*path, index))
 
 
 def _table(name: str) -> str:

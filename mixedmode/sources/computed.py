@@ -22,7 +22,7 @@ from mixedmode.spark.frames import stand_in_of
 __all__ = ["ComputedColumns"]
 
 
-class ComputedColumns(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
+class ComputedColumns(UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
     """An open source, and its computed columns after its own."""
 
     def __init__(self, session: SparkSession, source: OpenSource, columns: Mapping[str, str], *, where: str) -> None:
@@ -44,14 +44,6 @@ class ComputedColumns(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, 
             except REFUSALS as error:
                 raise refused(place, error) from error
         self.schema = StructType(fields)
-
-    @override
-    def batch(self) -> DataFrame:
-        return self.united(self.batch_sides())
-
-    @override
-    def stream(self, admission: Admission) -> DataFrame:
-        return self.united(self.stream_sides(admission))
 
     @override
     def batch_sides(self) -> tuple[DataFrame, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from pyspark.sql import DataFrame
+from typing_extensions import override
 
 from mixedmode.sources.source import Admission, OpenSource
 
@@ -22,8 +23,16 @@ class HasSides(Protocol):
 
 
 @runtime_checkable
-class UnitesSides(HasSides, Protocol):
-    """A source whose sides can be read apart."""
+class UnitesSides(HasSides, OpenSource, Protocol):
+    """A source whose sides can be read apart, and whose records are made of theirs."""
+
+    @override
+    def batch(self) -> DataFrame:
+        return self.united(self.batch_sides())
+
+    @override
+    def stream(self, admission: Admission) -> DataFrame:
+        return self.united(self.stream_sides(admission))
 
     @abstractmethod
     def batch_sides(self) -> tuple[DataFrame, ...]:

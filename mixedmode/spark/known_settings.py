@@ -13,7 +13,6 @@ from mixedmode.plan.keyed_operators import Where
 
 __all__ = ["misspelt_settings"]
 
-
 _PLAIN = ("spark.master", "spark.app.name", "spark.local.dir")  # Spark has these without an entry
 
 
@@ -25,7 +24,7 @@ def misspelt_settings(session: SparkSession, names: Iterable[str], where: Where)
     try:
         entries = _entries(session)
         unknown = [name for name in names if name not in _PLAIN and entries.findEntry(name) is None]
-        # the text of all names takes as long as a hundred questions
+        # all names are a long text, and a job mostly has none that is unknown
         known = str(entries.knownConfigs().keySet().toString()).strip("[]").split(", ") if unknown else []
     except Py4JError:  # a later version of Spark keeps them elsewhere
         return []

@@ -76,7 +76,7 @@ def test_expressions_of_a_join_are_no_exception(spark: SparkSession, tmp_path: P
 @pytest.mark.parametrize("text", ["at > 'epoch'", "k || '' = 'today'", "at > '2001-01-01'", "n = 1 -- 'now'\n"])
 def test_other_texts_are_no_clock(spark: SparkSession, tmp_path: Path, text: str) -> None:
     job = in_sql(job_of(tmp_path), text)
-    analyse(spark, job.spec, job.where)
+    assert analyse(spark, job.spec, job.where).plan.results.keys() == {"o"}
 
 
 def test_a_step_that_may_read_the_clock_may_have_such_a_text(spark: SparkSession, tmp_path: Path) -> None:
@@ -84,4 +84,4 @@ def test_a_step_that_may_read_the_clock_may_have_such_a_text(spark: SparkSession
     rows = job.source("a").sql("SELECT k, at > 'yesterday' AS new FROM previous", clock="allowed")
     later = rows.sql("SELECT * FROM previous WHERE new")
     complete = job.output("o", later, Sink.console())
-    analyse(spark, complete.spec, complete.where)
+    assert analyse(spark, complete.spec, complete.where).plan.results.keys() == {"o"}

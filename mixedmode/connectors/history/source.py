@@ -35,7 +35,7 @@ def open_history_and_live(session: SparkSession, source: HistoryAndLiveSpec, *, 
     return HistoryAndLive(source, sides, where=where)
 
 
-class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
+class HistoryAndLive(UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLetters):
     """Two open sources, read as one."""
 
     def __init__(self, source: HistoryAndLiveSpec, sides: Mapping[Side, OpenSource], *, where: str) -> None:
@@ -46,15 +46,6 @@ class HistoryAndLive(OpenSource, UnitesSides, ChecksBeginning, NotesBeginning, H
         self._sides = sides
         self.schema = _common_schema(sides["history"].schema, sides["live"].schema, source, where=where)
         self._column = _seam_column({side: opened.schema for side, opened in sides.items()}, source, where=where)
-
-    @override
-    def batch(self) -> DataFrame:
-        """Return the whole history, and the live records that exist at the start."""
-        return self.united(self.batch_sides())
-
-    @override
-    def stream(self, admission: Admission) -> DataFrame:
-        return self.united(self.stream_sides(admission))
 
     @override
     def batch_sides(self) -> tuple[DataFrame, ...]:

@@ -28,6 +28,8 @@ def check_options(session: SparkSession, section: KafkaSourceSpec | KafkaSinkSpe
 
     Other unknown names may be of a class that a client loads, such as an interceptor.
     """
+    if not section.options:
+        return
     misspelt = meant(section.options, _names_of_clients(session))
     if misspelt:
         msg = (
@@ -56,6 +58,7 @@ def _names_of_clients(session: SparkSession) -> frozenset[str]:
     clients: Any = session._jvm.org.apache.kafka.clients  # type: ignore[union-attr] # noqa: SLF001 - no public name
     try:
         classes = (clients.consumer.ConsumerConfig, clients.producer.ProducerConfig, clients.admin.AdminClientConfig)
-        return frozenset(str(name) for one in classes for name in one.configNames())
+        texts = [str(one.configNames().toString()) for one in classes]  # one by one, each name is two calls of the JVM
+        return frozenset(name for text in texts for name in text.strip("[]").split(", "))
     except TypeError:  # a name that is no class cannot be called
         return frozenset()
