@@ -50,7 +50,7 @@ def running(folder: Path, keys: int) -> Iterator[int]:
     (folder / "job.yaml").write_text(_JOB.format(folder=folder))
     ended = threading.Event()
     feed = threading.Thread(target=_feed, args=(folder, keys, ended))
-    with serving(["run", "job.yaml", "--serve", "0", "--log-level", "warning"], folder) as port:
+    with serving(["-m", "mixedmode", "run", "job.yaml", "--serve", "0", "--log-level", "warning"], folder) as port:
         feed.start()
         try:
             yield port
@@ -114,9 +114,9 @@ class _Connection:
 
 @contextmanager
 def serving(command: list[str], folder: Path) -> Iterator[int]:
-    """Run a command of mixedmode that has a server. Return its port."""
+    """Run a Python program that has a server and prints its URL. Return its port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "mixedmode", *command],
+        [sys.executable, *command],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,21 +2,26 @@
 
     python bench/state_reads.py [--keys 1000000] [--rate 500] [--seconds 10] [--rounds 2]
 
-Each round has three parts: no reads; reads from the server of the job; reads from `mixedmode serve`, a process of its
-own over the same checkpoint folder. Requests follow a fixed schedule, and a latency counts from the scheduled time. So
-a server that falls behind shows it. The client is a process of its own, too, and has a share of the machine.
+Each round has four parts: no reads; reads from the server of the job; reads from `mixedmode serve`, a process of its
+own over the same checkpoint folder; the same requests to a process that answers without reading anything. The last one
+is what client and connections alone cost the job on this machine. Requests follow a fixed schedule, and a latency
+counts from the scheduled time. So a server that falls behind shows it. The client is a process of its own, too.
 """
 
 import argparse
+import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import cast
 
 import numpy as np
+from typing_extensions import override
 
 from bench.served_job import epoch_seconds, latencies, running, serving, wait_until_live
 
@@ -31,7 +36,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--empty-server", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if given.empty_server:
+        asyncio.run(_serve_nothing())
+        return
     if given.client is not None:
         load = {"keys": given.keys, "rate": given.rate, "seconds": given.seconds, "clients": _CLIENTS}
         print(json.dumps(latencies(given.client, "by_k", **load)))
@@ -46,8 +55,10 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
     found: dict[str, list[float]] = {}
     with running(folder, given.keys) as own:
         wait_until_live(own)
-        with serving(["serve", "checkpoints", "--listen", "0"], folder) as apart:
-            ports = {"the job's server": own, "mixedmode serve": apart}
+        apart = serving(["-m", "mixedmode", "serve", "checkpoints", "--listen", "0"], folder)
+        empty = serving([str(Path(__file__).absolute()), "--empty-server"], folder)
+        with apart as apart_port, empty as empty_port:
+            ports = {"the job's server": own, "mixedmode serve": apart_port, "a server without reads": empty_port}
             for port in ports.values():
                 _client(port, given, 3)  # warm-up
             for _ in range(given.rounds):
@@ -71,6 +82,27 @@ def _client(port: int, given: argparse.Namespace, seconds: int) -> list[float]:
     command = [sys.executable, __file__, *(str(part) for pair in options.items() for part in pair)]
     found: list[float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return found
+
+
+class _Empty(asyncio.Protocol):
+    """Answers each request with the key that it asks for."""
+
+    @override
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    @override
+    def data_received(self, data: bytes) -> None:
+        asked = re.search(rb"key=(\d+)", data)
+        assert asked is not None, data
+        body = b'{"rows": [{"k": %b}]}' % asked[1]
+        self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+
+
+async def _serve_nothing() -> None:
+    server = await asyncio.get_running_loop().create_server(_Empty, "127.0.0.1", 0)
+    print(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/", flush=True)
+    await server.serve_forever()
 
 
 if __name__ == "__main__":
