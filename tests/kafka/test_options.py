@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.config import JobSpec
-from mixedmode.connectors.kafka.options import meant
+from mixedmode.connectors.kafka.options import OF_LIBRDKAFKA, meant, names_of_clients
 from mixedmode.driver.reach import option_problems
 from tests.services.fixtures import need_kafka
 
@@ -23,6 +23,9 @@ NAMES = ("security.protocol", "sasl.mechanism", "acks", "retries", "max.request.
         ("kafka.max_request_size", "kafka.max.request.size"),
         ("security.protocol", "kafka.security.protocol"),
         ("acks", "kafka.acks"),
+        ("kafka.sasl.username", "kafka.sasl.jaas.config"),
+        ("sasl.mechanisms", "kafka.sasl.mechanism"),
+        ("kafka.metadata.broker.list", "bootstrap-servers"),
         ("minPartition", "minpartitions"),
         ("startingOffset", "startingoffsets"),
         *((known, None) for known in ("kafka.acks", "minPartitions", "fetchOffset.numRetries", "kafka.group.id")),
@@ -39,7 +42,8 @@ def test_options_of_sources_and_sinks_are_checked_without_a_broker(spark: SparkS
     need_kafka()
     kafka = {"format": "kafka", "bootstrap-servers": "127.0.0.1:1"}
     right = ["kafka.sasl.jaas.config", "kafka.fetch.max.bytes", "kafka.linger.ms", "kafka.default.api.timeout.ms"]
-    wrong = ["kafka.sasl.mechanisms", "ssl.truststore.location"]
+    of_librdkafka = ["kafka.sasl.username", "kafka.sasl.password"]
+    wrong = ["kafka.sasl.mechanisms", "ssl.truststore.location", *of_librdkafka]
     source = {"topics": "t", "value": {"format": "text"}, "options": dict.fromkeys([*right, *wrong], "1")}
     job = JobSpec.model_validate(
         {
@@ -52,8 +56,16 @@ def test_options_of_sources_and_sinks_are_checked_without_a_broker(spark: SparkS
     )
     found = option_problems(spark, job, lambda *path: ".".join(map(str, path)))
     said = "`options` has names that neither Spark's Kafka connector nor Kafka's clients know, and they ignore them."
-    meant_in_source = "kafka.sasl.mechanism, kafka.ssl.truststore.location"
+    meant_in_source = "kafka.sasl.mechanism, kafka.ssl.truststore.location, kafka.sasl.jaas.config"
     assert [str(one) for one in found] == [
         f"sources.t: {said} Did you mean {meant_in_source}? found={', '.join(wrong)}",
         f"sink: {said} Did you mean kafka.acks? found=kafka.aks",
     ]
+
+
+@pytest.mark.spark
+def test_names_of_librdkafka_stand_for_settings_that_the_clients_have(spark: SparkSession) -> None:
+    need_kafka()
+    known = {f"kafka.{name}" for name in names_of_clients(spark)}
+    assert set(OF_LIBRDKAFKA.values()) - known == {"bootstrap-servers"}
+    assert not {f"kafka.{name}" for name in OF_LIBRDKAFKA} & known
