@@ -62,24 +62,24 @@ class Inputs:
 
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """Return a streaming frame of present and future input; a micro-batch has at most `admission` per source."""
-        frame = self._stream(admission)
-        return with_heartbeat(self.session, frame) if self._plan.uses_clock else frame
-
-    def _stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.is_all_listed:
             return self._planned_stream(limits)
         frames = {
             name: self._rows(name, streams_of_sides(source, limits[name])) for name, source in self._sources.items()
         }
-        return input_frame(self.session, self._plan, frames)
+        return self._timed(input_frame(self.session, self._plan, frames))
+
+    def _timed(self, frame: DataFrame) -> DataFrame:
+        """Return a streaming frame whose query runs also without input, where the job depends on the clock."""
+        return with_heartbeat(self.session, frame) if self._plan.uses_clock else frame
 
     def _planned_stream(self, limits: Mapping[str, Admission]) -> DataFrame:
         files = self._listed_sides()
         key = tuple(limits[name] for name in files)
         if key not in self._planned:
             planned = {name: source.plan_stream(limits[name]) for name, source in files.items()}
-            self._planned[key] = planned_files(planned, self._readings())
+            self._planned[key] = self._timed(planned_files(planned, self._readings()))
         return self._planned[key]
 
     def line_sources(self) -> tuple[int, ...]:
