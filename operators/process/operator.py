@@ -27,6 +27,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SideRows,
     SubtaskContext,
@@ -48,7 +49,6 @@ from mixedmode.operators.process.reference import AnyFunction, FunctionSource
 from mixedmode.operators.process.states import State
 from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from mixedmode.operators.process.turns import Turns
-from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor
 from mixedmode.time import EpochTime
 
@@ -56,7 +56,7 @@ _BYTES = (pa.field("value", pa.large_binary()),)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOperator:
+class ProcessOperator(OperatorBase):
     """Calls `function` for each key. Implements operators.interface.KeyedOperator.
 
     record_fields: the columns of a record, in the order of Batch.arguments.
@@ -109,11 +109,6 @@ class ProcessOperator:
         return (*columns, pa.field(KIND_COLUMN, KIND_TYPE), *version)
 
     @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
-        return ()
-
-    @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
         """The side outputs of the function, and the dead letters if `on_error` is `dead-letter`."""
         letters = {DEAD_LETTER_TAG: DEAD_LETTER_FIELDS} if self.on_error == "dead-letter" else {}
@@ -123,11 +118,6 @@ class ProcessOperator:
     def attributes(self) -> OperatorAttributes:
         """The attributes that the function's class declares."""
         return self.function.attributes
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: a function sees every record."""
-        return None
 
     def state_schema(self) -> Mapping[str, object]:
         """Return the function's declared states as JSON, for the manifest; see `incompatibilities`.
@@ -141,7 +131,7 @@ class ProcessOperator:
         """Return the batch's rows with their keys. A record is late only for a function with broadcast inputs."""
         assert batch.weights is None, "a process function takes no changelog"
         if self.broadcasts is None:
-            return Folded(self._keyed(batch, max_parallelism), np.empty(0, np.intp))
+            return Folded(self._keyed(batch, max_parallelism))
         records = self._keyed(self.broadcasts.mains_of(batch, late_us), max_parallelism)
         sent = self.broadcasts.sent(batch, late_us, self._sorted_schema, self.key_schema, max_parallelism)
         return Folded(pa.concat_tables([records, *sent]), late_rows(batch, late_us))
