@@ -26,9 +26,10 @@ import pyarrow as pa
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS, EXPIRIES, expiring_us
 from mixedmode.operators.async_map.calls import CallSettings
-from mixedmode.operators.async_map.reference import AsyncMapSource
+from mixedmode.operators.async_map.function import AsyncMapFunction
 from mixedmode.operators.async_map.rows import ENDS, joined_rows
 from mixedmode.operators.async_map.run import Run
+from mixedmode.operators.classes import ClassSource
 from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
@@ -60,7 +61,7 @@ class AsyncMapOperator(OperatorBase):
     """
 
     operator_id: str
-    function: AsyncMapSource
+    function: ClassSource[AsyncMapFunction]
     key_schema: KeySchema
     row_fields: tuple[pa.Field, ...]
     answer_fields: tuple[pa.Field, ...]

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
-from mixedmode.operators.classes import file_of
+from mixedmode.operators.classes import ClassSource, file_of
 from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
@@ -43,9 +43,8 @@ from mixedmode.operators.process.failures import (
     OnError,
     lifecycle_error,
 )
-from mixedmode.operators.process.function import KeyedBatchProcessFunction, OpenContext, RecordAttributes
+from mixedmode.operators.process.function import AnyFunction, KeyedBatchProcessFunction, OpenContext, RecordAttributes
 from mixedmode.operators.process.maps import MAP_STATE_ID
-from mixedmode.operators.process.reference import AnyFunction, FunctionSource
 from mixedmode.operators.process.states import State
 from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from mixedmode.operators.process.turns import Turns
@@ -69,7 +68,7 @@ class ProcessOperator(OperatorBase):
     """
 
     operator_id: str
-    function: FunctionSource
+    function: ClassSource[AnyFunction]
     key_schema: KeySchema
     record_fields: tuple[pa.Field, ...]
     output_fields: tuple[pa.Field, ...]
@@ -117,7 +116,7 @@ class ProcessOperator(OperatorBase):
     @property
     def attributes(self) -> OperatorAttributes:
         """The attributes that the function's class declares."""
-        return self.function.attributes
+        return self.function.load().attributes
 
     def state_schema(self) -> Mapping[str, object]:
         """Return the function's declared states as JSON, for the manifest; see `incompatibilities`.
@@ -219,7 +218,7 @@ class ProcessOperator(OperatorBase):
             raise lifecycle_error(error, operator_id=self.operator_id, file=file_of(function), method=method) from error
 
 
-def state_schema_of(function: FunctionSource) -> Mapping[str, object]:
+def state_schema_of(function: ClassSource[AnyFunction]) -> Mapping[str, object]:
     """Return the states that a function declares: see ProcessOperator.state_schema."""
     states = declared_states(function.create())
     return {"version": 1, "states": {name: state.as_json() for name, state in sorted(states.items())}}
