@@ -2,14 +2,7 @@
 
 from mixedmode.analysis.async_maps import analysed_async_map
 from mixedmode.analysis.keyed_steps import AggregateStage, RankedStage, StepInput, analysed_process
-from mixedmode.config import (
-    AsyncMapStep,
-    DeduplicateStep,
-    KeyedAggregateStep,
-    OneInputStep,
-    ProcessStep,
-    TopStep,
-)
+from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import KeyedStage
 

@@ -8,12 +8,7 @@ from rich.console import Group
 from rich.table import Table
 
 from mixedmode.changes import fingerprint_text
-from mixedmode.checkpoint.savepoint import (
-    Savepoint,
-    dispose_savepoint,
-    find_savepoints,
-    savepoint_manifest,
-)
+from mixedmode.checkpoint.savepoint import Savepoint, dispose_savepoint, find_savepoints, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.checkpoints import list_table, operator_table, watermark_text
 from mixedmode.cli.consoles import counted, human_bytes, utc_text

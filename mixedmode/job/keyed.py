@@ -17,14 +17,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Un
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.steps import (
-    DeduplicateStep,
-    KeyedAggregateStep,
-    KeyedInput,
-    ProcessStep,
-    Step,
-    TopStep,
-)
+from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument, of_type

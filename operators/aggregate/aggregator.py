@@ -12,11 +12,7 @@ import pyarrow as pa
 
 from mixedmode.operators.aggregate.calls import AggregateFunction
 from mixedmode.operators.aggregate.reduce import Grouping
-from mixedmode.operators.aggregate.registers import (
-    Count,
-    Register,
-    Rows,
-)
+from mixedmode.operators.aggregate.registers import Count, Register, Rows
 from mixedmode.operators.aggregate.values import Values
 
 

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode import SideOutput
-from mixedmode.config import (
-    KeyedAggregateStep,
-    ProcessStep,
-    SessionSpec,
-    job_spec_from_mapping,
-)
+from mixedmode.config import KeyedAggregateStep, ProcessStep, SessionSpec, job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 

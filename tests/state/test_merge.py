@@ -16,15 +16,7 @@ from mixedmode.state.rocksdb import columns as columns_module
 from mixedmode.state.rocksdb.columns import ColumnsFolder, ColumnsWriter, RunColumns
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun
-from tests.state.runs import (
-    Entries,
-    contents,
-    entries_of,
-    laid_over,
-    run_entries,
-    wanted_runs,
-    write_run,
-)
+from tests.state.runs import Entries, contents, entries_of, laid_over, run_entries, wanted_runs, write_run
 
 ALL_GROUPS = KeyGroupRange(0, 2**15)
 FIXED_KEYS = st.lists(st.sampled_from([b"\x00", b"a", b"\xff"]), min_size=3, max_size=3).map(
