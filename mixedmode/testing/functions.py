@@ -52,7 +52,7 @@ class FunctionHarness(Harness):
     Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
-    def __init__(  # one argument per setting, by keyword
+    def __init__(
         self,
         function: type[AnyFunction] | AnyFunction | str,
         *,

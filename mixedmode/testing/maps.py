@@ -44,7 +44,7 @@ class MapHarness:
     Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
-    def __init__(  # one argument per setting, by keyword
+    def __init__(
         self,
         function: type[MapFunction] | MapFunction | str,
         *,
