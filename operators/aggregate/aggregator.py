@@ -68,7 +68,7 @@ class Aggregator:
 
     def row_counts(self, columns: Sequence[pa.Array]) -> "np.typing.NDArray[np.int64]":
         """Return the number of rows (n,) of each key. Only a step over a changelog always counts its rows."""
-        return self._by_register(columns)[Count(None)][0].data.astype(np.int64)
+        return self._by_register(columns)[Count(None)][0].integers
 
     def _by_register(self, columns: Sequence[pa.Array]) -> dict[Register, tuple[Values, ...]]:
         waiting = iter(columns)
