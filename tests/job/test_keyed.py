@@ -20,11 +20,7 @@ NOT_A_DURATION = (
     "or 1h30m, or a bare 0."
 )
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def events() -> Job:
