@@ -1,11 +1,13 @@
 """mixedmode: one stateful job over years of history and then over live data, on Spark.
 
     from mixedmode import Job, SideOutput, Sink, Source, open_state, output_files, read_output, read_state, read_table
+    from mixedmode import register_state_source
 
 The names load when they are first used, so that `mixedmode doctor` runs where a package is missing.
 """
 
 import logging
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,29 +28,21 @@ __all__ = [
     "read_table",
     "register_state_source",
 ]
-_OF_OUTPUTS = {"output_files", "read_output"}
-_OF_STATE = {"open_state", "read_state"}
+#: {name: its module}, of those that are not in mixedmode.job
+_MODULES = {
+    "open_state": "mixedmode.queryable",
+    "output_files": "mixedmode.sinks.table",
+    "read_output": "mixedmode.sinks.table",
+    "read_state": "mixedmode.queryable",
+    "register_state_source": "mixedmode.driver.state_source",
+}
 
 # the program that imports mixedmode decides where log lines go (mixedmode/log.py)
 logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 
 def __getattr__(name: str) -> Any:
-    if name in _OF_OUTPUTS:
-        import mixedmode.sinks.table  # noqa: PLC0415 - on first use
-
-        return getattr(mixedmode.sinks.table, name)
-    if name in _OF_STATE:
-        import mixedmode.queryable  # noqa: PLC0415 - on first use
-
-        return getattr(mixedmode.queryable, name)
-    if name == "register_state_source":
-        import mixedmode.driver.state_source  # noqa: PLC0415 - on first use
-
-        return mixedmode.driver.state_source.register_state_source
     if name in __all__:
-        import mixedmode.job  # noqa: PLC0415 - on first use
-
-        return getattr(mixedmode.job, name)
+        return getattr(import_module(_MODULES.get(name, "mixedmode.job")), name)
     msg = f"module {__name__!r} has no attribute {name!r}"
     raise AttributeError(msg)

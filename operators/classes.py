@@ -12,14 +12,26 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import has_reference, has_secrets, hidden, resolve
 
-__all__ = ["ClassKind", "GivenClass", "NamedClass", "class_reference", "file_of", "object_named", "put_first_on_path"]
+__all__ = [
+    "ClassKind",
+    "ClassSource",
+    "GivenClass",
+    "NamedClass",
+    "class_reference",
+    "file_of",
+    "object_named",
+    "put_first_on_path",
+]
 
 F = TypeVar("F")
+F_co = TypeVar("F_co", covariant=True)
 
 #: folders from which classes were imported in this process
 _FOLDERS: set[str] = set()
@@ -34,65 +46,76 @@ class ClassKind(Generic[F]):
     bases: tuple[type[F], ...]
     derives_from: str
 
+    def named(self, text: str, args: Mapping[str, Any] | None = None, folder: str | None = None) -> "NamedClass[F]":
+        """Return the class `package.module:Class`. Raise InvalidJobError if `text` does not have this form."""
+        return NamedClass(self, *_split_reference(text, self), dict(args or {}), folder)
+
+
+class ClassSource(Protocol[F_co]):
+    """A class of the user, and the arguments with which it is instantiated."""
+
+    __slots__ = ()
+
+    @property
+    def label(self) -> str:
+        """`module:Class`, for messages."""
+
+    def load(self) -> type[F_co]:
+        """Return the class. Raise InvalidJobError if it cannot be loaded, or is not of the right kind."""
+
+    def create(self) -> F_co:
+        """Return a new instance. Raise InvalidJobError if the class cannot be loaded or instantiated."""
+
 
 @dataclass(frozen=True, slots=True)
-class NamedClass(Generic[F]):
-    """`module:name`, instantiated with the keyword arguments `args`. Picklable.
+class NamedClass(ClassSource[F]):
+    """`module:name`, which is imported where it is needed. Picklable.
 
-    `folder` is put on sys.path to import the module. A subclass sets `kind`.
+    `args`: the keyword arguments of the class. `folder` is put on sys.path to import the module.
     """
 
-    kind: ClassVar[ClassKind[Any]]
-
+    kind: ClassKind[F]
     module: str
     name: str
     args: Mapping[str, Any] = field(default_factory=dict)
     folder: str | None = None
 
-    @classmethod
-    def parse(cls, text: str, args: Mapping[str, Any] | None = None, folder: str | None = None) -> Self:
-        """Parse `package.module:Class`. Raise InvalidJobError if `text` does not have this form."""
-        return cls(*_split_reference(text, cls.kind), dict(args or {}), folder)
-
     @property
+    @override
     def label(self) -> str:
-        """`module:Class`, for messages."""
         return f"{self.module}:{self.name}"
 
+    @override
     def load(self) -> type[F]:
         """Import the module, which runs its top-level code, and return the class. Raise InvalidJobError on failure."""
-        found: type[F] = _class_named(self.module, self.name, self.folder, self.kind)
-        return found
+        found = object_named(self.module, self.name, self.folder, noun=self.kind.noun, key=self.kind.key)
+        return _checked_class(found, self.label, self.kind)
 
+    @override
     def create(self) -> F:
-        """Return a new instance of the class; see `load`. Raise InvalidJobError on failure."""
-        made: F = _made(self.load(), self.args, self.label, self.kind)
-        return made
+        return _made(self.load(), self.args, self.label, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
-class GivenClass(Generic[F]):
-    """A class that need not be importable, for tests in one process. A subclass sets `kind`."""
+class GivenClass(ClassSource[F]):
+    """A class that need not be importable, for tests in one process."""
 
-    kind: ClassVar[ClassKind[Any]]
-
+    kind: ClassKind[F]
     function_class: type[F]
     args: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    @override
     def label(self) -> str:
-        """`module:Class`, for messages."""
         return f"{self.function_class.__module__}:{self.function_class.__qualname__}"
 
+    @override
     def load(self) -> type[F]:
-        """Return the class. Raise InvalidJobError if it is not of the right kind."""
-        found: type[F] = _checked_class(self.function_class, self.label, self.kind)
-        return found
+        return _checked_class(self.function_class, self.label, self.kind)
 
+    @override
     def create(self) -> F:
-        """Return a new instance of the class. Raise InvalidJobError on failure."""
-        made: F = _made(self.load(), self.args, self.label, self.kind)
-        return made
+        return _made(self.load(), self.args, self.label, self.kind)
 
 
 def class_reference(function: str | Callable[..., Any], *, place: str, noun: str = "class") -> tuple[str, Path | None]:
@@ -145,12 +168,6 @@ def _split_reference(text: str, kind: ClassKind[F]) -> tuple[str, str]:
         msg = f"this names no {kind.noun}. Write `package.module:Class`. {kind.key}={text}"
         raise InvalidJobError(msg)
     return module, name
-
-
-def _class_named(module: str, name: str, folder: str | None, kind: ClassKind[F]) -> type[F]:
-    """Import the module, and return the class. Raise InvalidJobError if the class cannot be loaded."""
-    found = object_named(module, name, folder, noun=kind.noun, key=kind.key)
-    return _checked_class(found, f"{module}:{name}", kind)
 
 
 def object_named(module: str, name: str, folder: str | None, *, noun: str, key: str) -> Any:

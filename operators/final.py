@@ -15,20 +15,20 @@ from mixedmode.operators.interface import (
     Changes,
     Folded,
     KeyedOperator,
-    NoSideOutputs,
     OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SideRows,
     SubtaskContext,
 )
 from mixedmode.sort import Combine
-from mixedmode.state import SingleKeyBackend, StateDescriptor
+from mixedmode.state import SingleKeyBackend
 
 __all__ = ["FinalOperator"]
 
 
 @dataclass(frozen=True, slots=True)
-class FinalOperator(NoSideOutputs):
+class FinalOperator(OperatorBase):
     """Runs `operator` in each epoch as if it were the only one. Every row is emitted once, as an insert."""
 
     operator: KeyedOperator
@@ -39,11 +39,6 @@ class FinalOperator(NoSideOutputs):
     def attributes(self) -> OperatorAttributes:
         """Those of the operator."""
         return self.operator.attributes
-
-    @property
-    def states(self) -> tuple[StateDescriptor, ...]:
-        """None: no row of a key comes after the epoch of its first row."""
-        return ()
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
@@ -68,11 +63,6 @@ class FinalOperator(NoSideOutputs):
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Fold as the operator does. No row is late: its window has just fired."""
         return self.operator.fold(batch, late_us=late_us, max_parallelism=max_parallelism)
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: there is no state."""
-        del context
-        return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes | SideRows]:
         """Process the tables with a backend that has no state and keeps none."""

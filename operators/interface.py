@@ -124,7 +124,7 @@ class Folded:
     """
 
     table: pa.Table
-    late_rows: npt.NDArray[np.intp]
+    late_rows: npt.NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,17 +182,6 @@ class SideRows:
     rows: pa.Table
 
 
-class NoSideOutputs:
-    """An operator whose only side output can be that of late records, which `fold` reports."""
-
-    __slots__ = ()
-
-    @property
-    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
-        """None."""
-        return {}
-
-
 class KeyedOperator(Protocol):
     """The operator of a keyed step: a frozen, picklable value that holds no data and no open resource."""
 
@@ -243,3 +232,43 @@ class KeyedOperator(Protocol):
         All rows of a key are in the same table. For each state, the keys that are written increase strictly over the
         whole call.
         """
+
+
+class OperatorBase:
+    """The properties that most operators have; an operator overrides those in which it differs.
+
+    It has no state, so nothing of it is due. Its main output is append-only, and it has no side outputs. The sorter
+    keeps every row of its input.
+    """
+
+    __slots__ = ()
+
+    @property
+    def states(self) -> tuple[StateDescriptor, ...]:
+        """None."""
+        return ()
+
+    @property
+    def output_key(self) -> tuple[pa.Field, ...]:
+        """None."""
+        return ()
+
+    @property
+    def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
+        """None. The output of late records, which `fold` finds, is not one of them."""
+        return {}
+
+    @property
+    def attributes(self) -> OperatorAttributes:
+        """The defaults."""
+        return OperatorAttributes()
+
+    @property
+    def combine(self) -> Combine | None:
+        """None: every row is kept."""
+        return None
+
+    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
+        """Yield nothing: a key without a new row does not change."""
+        del context
+        return iter(())

@@ -108,6 +108,13 @@ def scratch_folder() -> Iterator[Path]:
     tempfile.tempdir = None
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a test, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def spark(scratch_folder: Path) -> Iterator["SparkSession"]:
     """The session that every test shares, since a process can have one only."""

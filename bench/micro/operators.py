@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,21 +63,11 @@ class Stored:
 
     def run_live_epoch(self, operator: KeyedOperator, table: pa.Table, time: EpochTime) -> Ran:
         """From opening the replica to the new runs. State does not change: each call is the same epoch once more."""
-        wanted = [WantedRun(str(run.path), _Link(run.path), state_id=run.state_id) for run in self.runs]
+        wanted = [WantedRun(str(run.path), partial(os.link, run.path), state_id=run.state_id) for run in self.runs]
         per_group = {run.state_id: run.entries / MAX_PARALLELISM for run in self.runs}
         with open_replica(self.folder, wanted, attempt="a") as replica, RunWriter(self.folder / "new") as writer:
             context = SubtaskContext(RocksDBBackend(replica, writer, per_group), time, GROUPS, 1)
             return Ran(_process(operator, [table, *operator.due(context)], context, self.folder), writer.finish())
-
-
-@dataclass(frozen=True, slots=True)
-class _Link:
-    """Brings a run to where the replica wants it."""
-
-    source: Path
-
-    def __call__(self, target: Path) -> None:
-        os.link(self.source, target)
 
 
 def _process(operator: KeyedOperator, tables: Sequence[pa.Table], context: SubtaskContext, folder: Path) -> int:

@@ -14,7 +14,8 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
     argument_name,
 )
-from mixedmode.operators.process import LocalFunction, ProcessOperator
+from mixedmode.operators.classes import GivenClass
+from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.tasks.batches import KEY_PREFIX
@@ -59,7 +60,7 @@ def counting(function: type[CountAndSum]) -> ProcessOperator:
     fields = (pa.field("n", pa.int64()), pa.field("total", pa.float64()))
     return ProcessOperator(
         "process-1",
-        LocalFunction(function),
+        GivenClass(PROCESS_FUNCTION, function),
         KEY_SCHEMA,
         (*KEY_SCHEMA.fields, value),
         (*KEY_SCHEMA.fields, *fields),

@@ -5,15 +5,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.manifest import decode_manifest, encode_manifest
-from mixedmode.checkpoint.types import (
-    Epoch,
-    Generation,
-    Manifest,
-    OperatorState,
-    RunFile,
-    SourceProgress,
-    StagedFile,
-)
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest, OperatorState, RunFile, SourceProgress, StagedFile
 
 SUBTASKS = 32
 RUNS_PER_SUBTASK = 16

@@ -9,6 +9,7 @@ import itertools
 import os
 import shutil
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,7 @@ def runs(entries: dict[bytes, bytes], tmp_path_factory: pytest.TempPathFactory) 
     for number in range(DELTAS):
         some = keys[number::20]
         written.append(_write(folder / f"delta-{number}", some, [entries[key] for key in some]))
-    return [WantedRun(str(run.path), _Link(run.path)) for run in written]
+    return [WantedRun(str(run.path), partial(os.link, run.path)) for run in written]
 
 
 @pytest.fixture(scope="module", params=_PLANS)
@@ -119,14 +120,6 @@ def test_write_run(
 def test_take_over_runs(benchmark: BenchmarkFixture, runs: list[WantedRun], tmp_path: Path) -> None:
     numbers = itertools.count()
     benchmark(lambda: open_replica(tmp_path / str(next(numbers)), runs, attempt="a").close())
-
-
-class _Link:
-    def __init__(self, source: Path) -> None:
-        self._source = source
-
-    def __call__(self, target: Path) -> None:
-        os.link(self._source, target)
 
 
 def _write(

@@ -4,13 +4,7 @@ import pyarrow as pa
 
 from mixedmode.analysis.column_types import input_type
 from mixedmode.analysis.declared import declared_fields
-from mixedmode.analysis.keyed_steps import (
-    RESERVED,
-    StepInput,
-    column_kept,
-    key_fields,
-    rows_change,
-)
+from mixedmode.analysis.keyed_steps import RESERVED, StepInput, column_kept, key_fields, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.config import AsyncMapStep
 from mixedmode.config.calls import quoted

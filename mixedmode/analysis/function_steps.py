@@ -9,7 +9,7 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.config import CoGroupStep, CoProcessStep, JoinStep
 from mixedmode.errors import MixedmodeError
-from mixedmode.operators.co_group import CoGroupReference
+from mixedmode.operators.co_group import CO_GROUP_FUNCTION
 from mixedmode.plan.function_steps import co_group_stage, co_process_stage, grouped_fields, untimed_inputs
 from mixedmode.plan.join_operators import JoinKey
 from mixedmode.plan.keyed_operators import Where
@@ -52,6 +52,6 @@ def analysed_function(
         place = where("co-group", "output")
         fields = grouped_fields(keys, declared_fields(step.co_group.output, place), place)
     with collecting(found, where=where("co-group", "class")):
-        CoGroupReference.parse(step.co_group.class_, step.co_group.args, step.co_group.folder).create()
+        CO_GROUP_FUNCTION.named(step.co_group.class_, step.co_group.args, step.co_group.folder).create()
     raise_all(found)
     return co_group_stage(step, upstream, inputs, keys, fields, where)

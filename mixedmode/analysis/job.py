@@ -34,15 +34,7 @@ from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import records_read
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
-from mixedmode.config import (
-    JobParts,
-    JobSpec,
-    JoinStep,
-    KeyedStep,
-    MapStep,
-    OneInputStep,
-    SqlStep,
-)
+from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, OneInputStep, SqlStep
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
 from mixedmode.config.steps import Step, operator_id

@@ -1,15 +1,8 @@
 """Makes the stage of a keyed step of one input: each kind of step has its own analysis."""
 
 from mixedmode.analysis.async_maps import analysed_async_map
-from mixedmode.analysis.keyed_steps import AggregateStage, ProcessStage, RankedStage, StepInput
-from mixedmode.config import (
-    AsyncMapStep,
-    DeduplicateStep,
-    KeyedAggregateStep,
-    OneInputStep,
-    ProcessStep,
-    TopStep,
-)
+from mixedmode.analysis.keyed_steps import AggregateStage, RankedStage, StepInput, analysed_process
+from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import KeyedStage
 
@@ -22,7 +15,7 @@ def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStag
         case KeyedAggregateStep():
             return AggregateStage(step, given, where).build()
         case ProcessStep():
-            return ProcessStage(step, given, where).build()
+            return analysed_process(step, given, where)
         case AsyncMapStep():
             return analysed_async_map(step, given, where)
         case TopStep() | DeduplicateStep():

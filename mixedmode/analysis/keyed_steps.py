@@ -186,35 +186,25 @@ def names_taken(step: KeyedAggregateStep, where: Where) -> list[MixedmodeError]:
     return [InvalidJobError(msg + name) for name in taken]
 
 
-class ProcessStage:
-    """Builds the stage of one process step."""
-
-    def __init__(self, step: ProcessStep, given: StepInput, where: Where) -> None:
-        """`where` names a place in the step."""
-        self._step = step
-        self._given = given
-        self._where = where
-
-    def build(self) -> KeyedStage:
-        """Return the stage. Raise InvalidJobError with every bad column, type and function, each with its place."""
-        step, given = self._step, self._given
-        found: list[MixedmodeError] = []
-        keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
-        fields: tuple[pa.Field, ...] = ()
-        with collecting(found):
-            fields = input_fields(given.frame.schema, self._where())
-        check_declared(step, self._where, found)
-        if given.upstream.is_changelog:
-            found.append(rows_change(self._where("process"), given.upstream.reads))
-        raise_all(found)
-        return process_stage(
-            step,
-            given.upstream,
-            keys=keys,
-            arguments={quoted(field.name): field for field in fields},
-            output_fields=declared_fields(step.output, self._where("output")),
-            function_outputs=declared_outputs(step, self._where),
-        )
+def analysed_process(step: ProcessStep, given: StepInput, where: Where) -> KeyedStage:
+    """Return the stage of a process step. Raise InvalidJobError with every bad column, type and function."""
+    found: list[MixedmodeError] = []
+    keys = key_fields(given.frame, step.key_columns, where("key-by"), found)
+    fields: tuple[pa.Field, ...] = ()
+    with collecting(found):
+        fields = input_fields(given.frame.schema, where())
+    check_declared(step, where, found)
+    if given.upstream.is_changelog:
+        found.append(rows_change(where("process"), given.upstream.reads))
+    raise_all(found)
+    return process_stage(
+        step,
+        given.upstream,
+        keys=keys,
+        arguments={quoted(field.name): field for field in fields},
+        output_fields=declared_fields(step.output, where("output")),
+        function_outputs=declared_outputs(step, where),
+    )
 
 
 def rows_change(where: str, reads: Reads) -> InvalidJobError:

@@ -18,7 +18,7 @@ from mixedmode.config import JobSpec, MapStep, SqlStep
 from mixedmode.config.modes import resolve_mode
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError, MixedmodeError
-from mixedmode.operators.map import MapDeclaration, MapOperator, MapReference
+from mixedmode.operators.map import MAP_FUNCTION, MapDeclaration, MapOperator
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.reads import Reads
@@ -57,7 +57,7 @@ def map_stage(step: MapStep, given: MapInput, spec: JobSpec, where: Where) -> Ma
     assert declared is not None, step
     operator = MapOperator(
         operator_id=operator_id(step, given.maps_before),
-        function=MapReference.parse(step.map, step.args, step.folder),
+        function=MAP_FUNCTION.named(step.map, step.args, step.folder),
         record_fields=record_fields,
         output_fields=declared_fields(step.output, where("output")),
     )
@@ -68,7 +68,7 @@ def check_declared_map(step: MapStep, where: Where, found: list[MixedmodeError])
     """Return the declaration of a step's class. Append the mistakes that do not depend on the step's input."""
     with collecting(found):
         declared_fields(step.output, where("output"))
-    operator = MapOperator("", MapReference.parse(step.map, step.args, step.folder), (), ())
+    operator = MapOperator("", MAP_FUNCTION.named(step.map, step.args, step.folder), (), ())
     declared: list[MapDeclaration] = []
     with collecting(found, where=where("map")):
         declared.append(operator.declaration())

@@ -34,6 +34,7 @@ __all__ = [
     "SourceLog",
     "SourceProgress",
     "StagedFile",
+    "epoch_kind",
 ]
 
 #: Counter of checkpoints, equal to Spark's batch id; 0 is the first. Never a time.
@@ -46,6 +47,11 @@ ManifestIdentity = tuple[Epoch, Generation, int]
 ExecutionStrategy = Literal["sorted", "streaming"]
 #: how the lists of a step's subtasks are redistributed when their number changes; None: the number must not change
 Redistribution = Literal["split", "union"] | None
+
+
+def epoch_kind(*, is_backlog: bool) -> Literal["backlog", "live"]:
+    """Return the word for an epoch, as in displays, log lines and documents."""
+    return "backlog" if is_backlog else "live"
 
 
 #: entries of JobIdentity.operators that are named outputs begin with this; the rest is the name

@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from rich.table import Table
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import Pause, PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.cli.consoles import utc_text
 from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known, state_folder
 from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec
@@ -130,11 +130,11 @@ class JobStatus:
             yield f"{self.name}: was started on another machine; ask there. host={process.host}, process={process.pid}"
         elif self.is_running:
             word = "running" if self.pause is None else "paused"
-            yield f"{self.name}: {word}, process {process.pid} since {_time(process.started_ms)}"
+            yield f"{self.name}: {word}, process {process.pid} since {utc_text(process.started_ms)} UTC"
         else:
-            yield f"{self.name}: not running; process {process.pid} of {_time(process.started_ms)} has ended"
+            yield f"{self.name}: not running; process {process.pid} of {utc_text(process.started_ms)} UTC has ended"
         if self.pause is not None:
-            at = "" if self.pause.asked_ms is None else f" at {_time(self.pause.asked_ms)}"
+            at = "" if self.pause.asked_ms is None else f" at {utc_text(self.pause.asked_ms)} UTC"
             yield f"a pause was asked for{at}: no epoch begins until `mixedmode resume`"
         if self.trouble:
             yield self.trouble
@@ -256,8 +256,4 @@ def _row(place: ProcessPlace) -> Sequence[str]:
     if process is None:
         return "unknown", "record damaged", "", "", str(place.folder)
     word = "running" if process.is_running else "stopped" if process.is_of_this_host else f"on {process.host}"
-    return process.job, word, str(process.pid), _time(process.started_ms), str(place.folder)
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return process.job, word, str(process.pid), f"{utc_text(process.started_ms)} UTC", str(place.folder)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,12 +18,11 @@ from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.cli.consoles import counted, human_bytes
-from mixedmode.cli.display import watermark_text as time_text
+from mixedmode.cli.consoles import counted, human_bytes, utc_text
+from mixedmode.cli.display import watermark_text as with_zone
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.state.lists import list_bytes
 from mixedmode.tasks.task_state import live_entries
-from mixedmode.time import MIN_TIME_US
 
 _ENTRIES_ARE_NOT_KEYS = (
     "Entries are not live keys: a key counts in every run that has it, and a deleted key counts until runs are merged. "
@@ -158,7 +156,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
             human_bytes(size),
             watermark_text(manifest),
             _offsets(manifest.offsets),
-            datetime.fromtimestamp(manifest.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S"),
+            utc_text(manifest.created_ms),
         )
     return table
 
@@ -175,9 +173,8 @@ def _backlog(manifest: Manifest) -> str:
 def _rescale_line(request: RescaleRequest) -> str:
     parts = [] if request.wanted.job is None else [str(request.wanted.job)]
     parts += [f"of step {step} {count}" for step, count in request.wanted.steps.items()]
-    when = datetime.fromtimestamp(request.created_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     why = f": {request.reason}" if request.is_automatic else ""
-    return f"subtasks asked for at {when}: {', '.join(parts)}{why}"
+    return f"subtasks asked for at {utc_text(request.created_ms)}: {', '.join(parts)}{why}"
 
 
 def operator_table(manifest: Manifest, live: Sequence[int] | None = None) -> Table:
@@ -237,18 +234,18 @@ def _step_watermarks(manifest: Manifest) -> Table:
     for heading in ("operator", "watermark"):
         table.add_column(heading)
     for name, watermark_us in manifest.step_watermarks.items():
-        table.add_row(name, _time(watermark_us))
+        table.add_row(name, _watermark(watermark_us))
     table.add_row("all others", watermark_text(manifest))
     return table
 
 
 def watermark_text(manifest: Manifest) -> str:
     """Return the job's watermark as text."""
-    return _time(MIN_TIME_US if manifest.watermark_us is None else manifest.watermark_us)
+    return _watermark(manifest.watermark_us)
 
 
-def _time(time_us: int) -> str:
-    return time_text(time_us).removesuffix(" UTC")
+def _watermark(watermark_us: int | None) -> str:
+    return with_zone(watermark_us).removesuffix(" UTC")
 
 
 def _offsets(text: str) -> str:

@@ -1,6 +1,7 @@
 """The consoles of the command line. They are apart from the display, which needs Arrow and most of the engine."""
 
 import logging
+from datetime import UTC, datetime
 
 from rich.console import Console
 from typing_extensions import override
@@ -35,6 +36,11 @@ def human_bytes(count: int) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def utc_text(time_ms: int) -> str:
+    """Return a time, in milliseconds since 1970, for a person: 2024-05-01 09:30:00. It is in UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def counted(count: int, noun: str) -> str:

@@ -17,6 +17,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from mixedmode.checkpoint.types import epoch_kind
 from mixedmode.cli.consoles import RunConsole, counted, human_bytes, output_console
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
@@ -161,7 +162,7 @@ class Display:
 
     def _epoch_started(self, event: EpochStarted) -> None:
         self._spark_started()  # a batch run has no phase between
-        kind = "backlog" if event.is_backlog else "live"
+        kind = epoch_kind(is_backlog=event.is_backlog)
         self._status(f"epoch {event.epoch} ({kind}, {event.strategy} strategy)", is_quiet=not event.is_backlog)
 
     def _epoch_committed(self, event: EpochCommitted) -> None:
@@ -175,7 +176,7 @@ class Display:
         self._status(f"{_WAITING} ({done} in this run)", is_waiting=True, is_quiet=True)
 
     def _epoch_progress(self, event: EpochProgress) -> None:
-        kind = "backlog" if event.is_backlog else "live"
+        kind = epoch_kind(is_backlog=event.is_backlog)
         text = f"epoch {event.epoch} ({kind}): {progress_text(event)}"
         self.progress.update(self._task, description=text)
         if self.lines is not None:
@@ -329,7 +330,7 @@ def _say_now(console: Console, text: str) -> None:
 
 
 def _epoch_line(event: EpochCommitted) -> str:
-    kind = "backlog" if event.is_backlog else "live   "
+    kind = f"{epoch_kind(is_backlog=event.is_backlog):<7}"
     lag = event.lag_seconds
     event_time = "" if lag is None else f"  watermark {watermark_text(event.watermark_us)}, lag {lag_text(lag)}"
     waited = event.processing_lag_seconds

@@ -39,13 +39,17 @@ _COMPARE: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of one check. `fix` is the command (or the sentence) that repairs it; empty when `ok`."""
+    """The result of one check. `fix` is the command (or the sentence) that repairs it; empty if nothing is missing."""
 
     what: str
-    ok: bool
     found: str
     needed: str
     fix: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Return whether nothing is missing."""
+        return not self.fix
 
 
 def check_environment(facts: Facts) -> tuple[Finding, ...]:
@@ -142,19 +146,17 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _check_python(facts: Facts) -> Finding:
     found, needed = ".".join(map(str, facts.python_version)), f"{'.'.join(map(str, PYTHON_MIN))} or later"
     if facts.python_version[:2] >= PYTHON_MIN:
-        return Finding("Python", ok=True, found=found, needed=needed)
+        return Finding("Python", found=found, needed=needed)
     install = {"apt-get": "python3.11 python3.11-venv", "dnf": "python3.11", "brew": "python@3.12"}
     fix = _install(facts, install) or "install Python 3.11 or later"
-    return Finding(
-        "Python", ok=False, found=found, needed=needed, fix=f"{fix}, and make a new virtual environment with it"
-    )
+    return Finding("Python", found=found, needed=needed, fix=f"{fix}, and make a new virtual environment with it")
 
 
 def _check_java(facts: Facts) -> Finding:
     java, needed = facts.java, f"a JDK, {JAVA_MIN} or later"
     problem = _java_problem(java)
     if problem is None:
-        return Finding("Java", ok=True, found=f"{java.version} ({java.command})", needed=needed)
+        return Finding("Java", found=f"{java.version} ({java.command})", needed=needed)
     install = {"apt-get": "openjdk-17-jdk-headless", "dnf": "java-17-openjdk-devel", "brew": "openjdk@17"}
     fix = _install(facts, install) or f"install a JDK, {JAVA_MIN} or later"
     if facts.installer == "apt-get":
@@ -165,7 +167,7 @@ def _check_java(facts: Facts) -> Finding:
         fix += "; then set JAVA_HOME to its folder, or unset it to use the java on PATH"
     elif java.command is not None:
         fix += "; then set JAVA_HOME to its folder, since another java comes first on PATH"
-    return Finding("Java", ok=False, found=problem, needed=needed, fix=fix)
+    return Finding("Java", found=problem, needed=needed, fix=fix)
 
 
 def _java_problem(java: JavaFact) -> str | None:
@@ -185,26 +187,26 @@ def _check_package(package: PackageFact, python: str) -> Finding:
     needed = package.requirement or "any version"
     install = f"{python} -m pip install '{package.name}{package.requirement}'"
     if package.installed is None:
-        return Finding(package.name, ok=False, found="not installed", needed=needed, fix=install)
+        return Finding(package.name, found="not installed", needed=needed, fix=install)
     if not version_in_range(package.installed, package.requirement):
-        return Finding(package.name, ok=False, found=package.installed, needed=needed, fix=install)
+        return Finding(package.name, found=package.installed, needed=needed, fix=install)
     if package.import_error is not None:
         found = f"{package.installed} cannot be imported: {package.import_error}"
         fix = f"{python} -m pip install --force-reinstall '{package.name}{package.requirement}'"
-        return Finding(package.name, ok=False, found=found, needed=needed, fix=fix)
-    return Finding(package.name, ok=True, found=package.installed, needed=needed)
+        return Finding(package.name, found=found, needed=needed, fix=fix)
+    return Finding(package.name, found=package.installed, needed=needed)
 
 
 def _class_archive(archive: ArchiveFact) -> Finding:
     """Return how the next start of Spark loads its classes, which is right in both cases."""
     found = f"none: {archive.why_none}" if archive.size_bytes is None else _size(archive.size_bytes)
-    return Finding("archive of Spark's classes", ok=True, found=found, needed="none; with it, Spark starts faster")
+    return Finding("archive of Spark's classes", found=found, needed="none; with it, Spark starts faster")
 
 
 def _sockets(folder: Path | None) -> Finding:
     """Return how an embedded Spark talks to its Python workers, which is right in both cases."""
     found = "TCP: there is no folder of a short name that only this user can enter" if folder is None else str(folder)
-    return Finding("sockets of tasks", ok=True, found=found, needed="none; with a folder, tasks begin sooner")
+    return Finding("sockets of tasks", found=found, needed="none; with a folder, tasks begin sooner")
 
 
 def _check_folder(folder: FolderFact) -> Finding:
@@ -212,23 +214,23 @@ def _check_folder(folder: FolderFact) -> Finding:
     elsewhere = "name another folder in the job file (for the temporary one: set TMPDIR)"
     if not folder.writable:
         fix = f"allow writing there (ls -ld {folder.path}), or {elsewhere}"
-        return Finding(what, ok=False, found="not writable", needed=needed, fix=fix)
+        return Finding(what, found="not writable", needed=needed, fix=fix)
     if folder.free_bytes is not None and folder.free_bytes < DISK_BYTES_MIN:
         fix = f"free some space (df -h {folder.path}), or {elsewhere}"
-        return Finding(what, ok=False, found=f"{_size(folder.free_bytes)} free", needed=needed, fix=fix)
+        return Finding(what, found=f"{_size(folder.free_bytes)} free", needed=needed, fix=fix)
     found = "size unknown" if folder.free_bytes is None else f"{_size(folder.free_bytes)} free"
-    return Finding(what, ok=True, found=found, needed=needed)
+    return Finding(what, found=found, needed=needed)
 
 
 def _check_memory(memory_bytes: int | None) -> Finding:
     needed = f"{_size(MEMORY_BYTES_MIN)} available"
     if memory_bytes is None:
-        return Finding("memory", ok=True, found="the system does not say", needed=needed)
+        return Finding("memory", found="the system does not say", needed=needed)
     found = f"{_size(memory_bytes)} available"
     if memory_bytes >= MEMORY_BYTES_MIN:
-        return Finding("memory", ok=True, found=found, needed=needed)
+        return Finding("memory", found=found, needed=needed)
     fix = "stop other programs (free -h), or give the machine or container more memory"
-    return Finding("memory", ok=False, found=found, needed=needed, fix=fix)
+    return Finding("memory", found=found, needed=needed, fix=fix)
 
 
 def _install(facts: Facts, packages: dict[str, str]) -> str | None:

@@ -1,7 +1,6 @@
 """The texts of `mixedmode savepoint`. create_report and dispose_report also create and delete the savepoint."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,15 +8,10 @@ from rich.console import Group
 from rich.table import Table
 
 from mixedmode.changes import fingerprint_text
-from mixedmode.checkpoint.savepoint import (
-    Savepoint,
-    dispose_savepoint,
-    find_savepoints,
-    savepoint_manifest,
-)
+from mixedmode.checkpoint.savepoint import Savepoint, dispose_savepoint, find_savepoints, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.checkpoints import list_table, operator_table, watermark_text
-from mixedmode.cli.consoles import counted, human_bytes
+from mixedmode.cli.consoles import counted, human_bytes, utc_text
 from mixedmode.config import JobSpec, load_job
 from mixedmode.driver.savepoints import savepoint_of, take_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
@@ -47,7 +41,7 @@ def list_report(place: str) -> Table | str:
             table.add_row(folder, "damaged")
             continue
         size, entries = human_bytes(found.bytes), f"{found.entries:,}"
-        table.add_row(folder, found.job.name, str(found.epoch), _at(found.taken_ms), entries, size)
+        table.add_row(folder, found.job.name, str(found.epoch), utc_text(found.taken_ms), entries, size)
     return table if table.row_count else f"no savepoint below {ObjectStore(place).url}"
 
 
@@ -57,7 +51,7 @@ def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
     whole = f"all {len(savepoint.files)} files are whole, {human_bytes(savepoint.bytes)}"
     lines = [
         f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {whole}",
-        f"taken at     {_at(savepoint.taken_ms)}, copied at {_at(savepoint.created_ms)}",
+        f"taken at     {utc_text(savepoint.taken_ms)}, copied at {utc_text(savepoint.created_ms)}",
         f"watermark    {watermark_text(manifest)}",
         f"parallelism  {manifest.parallelism}, of at most {savepoint.job.max_parallelism}",
     ]
@@ -128,7 +122,3 @@ def _outputs(restored: "RestoredJob") -> Iterator[str]:
 
 def _names(outputs: Sequence[str]) -> str:
     return ", ".join(name or "main" for name in outputs)
-
-
-def _at(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -7,14 +7,7 @@ from pydantic import Field
 
 from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
-from mixedmode.config.fields import (
-    ClassReference,
-    Count,
-    CountOrZero,
-    Lines,
-    PositiveDurationMs,
-    SpanMs,
-)
+from mixedmode.config.fields import ClassReference, Count, CountOrZero, Lines, PositiveDurationMs, SpanMs
 from mixedmode.config.function_settings import FallibleClass
 from mixedmode.config.keyed import Keyed
 

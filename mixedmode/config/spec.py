@@ -23,12 +23,7 @@ from pydantic import Field, field_validator
 from mixedmode.config.connectors import AnyDimension, AnySink, AnySource
 from mixedmode.config.dimensions import dimension_findings
 from mixedmode.config.document import Path, path_text
-from mixedmode.config.execution import (
-    ExecutionSpec,
-    PipelineSpec,
-    RuntimeMode,
-    StateSpec,
-)
+from mixedmode.config.execution import ExecutionSpec, PipelineSpec, RuntimeMode, StateSpec
 from mixedmode.config.fields import Count, Identifier, Section, SparkSettings, TableName, Text
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.config.graph import MAIN, PREVIOUS, STEP_BEFORE, Graph, input_findings
@@ -38,13 +33,7 @@ from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.step_inputs import needs_of, refusal_of
 from mixedmode.config.step_outputs import FunctionStep, function_section, side_outputs_of
-from mixedmode.config.steps import (
-    KeyedStep,
-    MapStep,
-    SqlStep,
-    Step,
-    operator_id,
-)
+from mixedmode.config.steps import KeyedStep, MapStep, SqlStep, Step, operator_id
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 

@@ -4,14 +4,7 @@ from dataclasses import dataclass
 
 from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
-from mixedmode.config.steps import (
-    DeduplicateStep,
-    JoinStep,
-    KeyedAggregateStep,
-    KeyedStep,
-    ProcessStep,
-    TopStep,
-)
+from mixedmode.config.steps import DeduplicateStep, JoinStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
 
 __all__ = ["Needs", "needs_of", "refusal_of"]
 

@@ -8,9 +8,9 @@ A step reads its inputs by name, `trades` or `trades AS t`. An entry of `on` is 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from pydantic import Field
 
@@ -65,10 +65,6 @@ class TwoInputs(Section):
         """{"left" or "right": where late rows of this side go}."""
         found = {"left": self.late.left, "right": self.late.right}
         return {side: sink for side, sink in found.items() if sink is not None}
-
-    def with_late_sinks(self, sinks: Mapping[str, SinkSpec]) -> Self:
-        """Return the same section with other outputs of late rows.  sinks: as `late_sinks`."""
-        return self.model_copy(update={"late": self.late.model_copy(update=dict(sinks))})
 
     @property
     def inputs(self) -> tuple[NamedInput, NamedInput]:

@@ -9,6 +9,7 @@ from typing import Any, assert_never
 
 import numpy as np
 
+from mixedmode.checkpoint.types import epoch_kind
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
@@ -61,7 +62,9 @@ class LogLines:
             case EpochStarted(epoch, is_backlog, strategy):
                 level = logging.INFO if is_backlog else logging.DEBUG
                 self._progress_seconds = 0.0
-                self._log(level, "epoch started", epoch=epoch, kind=_kind(is_backlog), strategy=strategy)
+                self._log(
+                    level, "epoch started", epoch=epoch, kind=epoch_kind(is_backlog=is_backlog), strategy=strategy
+                )
             case EpochProgress():
                 if event.phase != "done" and event.seconds - self._progress_seconds >= PROGRESS_SECONDS:
                     self._progress_seconds = event.seconds
@@ -107,10 +110,6 @@ class LogLines:
             _logger.log(level, "%s", message, extra={FIELDS: {"job": self.job, **values}})
 
 
-def _kind(is_backlog: bool) -> str:  # noqa: FBT001  # the only argument
-    return "backlog" if is_backlog else "live"
-
-
 def _figures(event: EpochCommitted) -> dict[str, Any]:
     """Return the values of the line of a committed epoch. Counts of records that need attention are left out if 0."""
     lags = {"lag_seconds": event.lag_seconds, "processing_lag_seconds": event.processing_lag_seconds}
@@ -123,7 +122,7 @@ def _figures(event: EpochCommitted) -> dict[str, Any]:
     }
     return {
         "epoch": event.epoch,
-        "kind": _kind(event.is_backlog),
+        "kind": epoch_kind(is_backlog=event.is_backlog),
         "strategy": event.strategy,
         "seconds": round(event.seconds, 3),
         "records": event.records,
@@ -148,7 +147,7 @@ def _progress(event: EpochProgress) -> dict[str, Any]:
     }
     return {
         "epoch": event.epoch,
-        "kind": _kind(event.is_backlog),
+        "kind": epoch_kind(is_backlog=event.is_backlog),
         "seconds": round(event.seconds, 1),
         "step": event.step,
         "phase": event.phase,

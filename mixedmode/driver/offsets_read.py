@@ -3,13 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from mixedmode.checkpoint.spark_log import lines_by_source, shares_of_sources
-from mixedmode.sources.kafka_offsets import (
-    OffsetRanges,
-    Offsets,
-    parse_initial_offsets,
-    parse_offsets,
-    ranges_between,
-)
+from mixedmode.sources.kafka_offsets import OffsetRanges, Offsets, parse_initial_offsets, parse_offsets, ranges_between
 from mixedmode.sources.sides import sides_of
 from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder

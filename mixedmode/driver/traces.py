@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from mixedmode.checkpoint.types import epoch_kind
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.driver.events import EpochCommitted, EpochFailed, EpochProgress, EpochStarted, Event, Observer
 from mixedmode.errors import InvalidJobError
@@ -92,7 +93,7 @@ class EpochTraces:
         span = self._epoch(event.epoch, under_way.began_ms)
         span.set_attributes(
             {
-                "mixedmode.kind": "backlog" if event.is_backlog else "live",
+                "mixedmode.kind": epoch_kind(is_backlog=event.is_backlog),
                 "mixedmode.strategy": event.strategy,
                 "mixedmode.records": event.records,
                 "mixedmode.rows_out": event.rows_out,

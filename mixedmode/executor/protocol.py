@@ -19,6 +19,7 @@ from mixedmode.checkpoint.types import (
     OperatorState,
     RunFile,
     StagedFile,
+    epoch_kind,
 )
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.stages import KeyedStage
@@ -121,7 +122,7 @@ class EpochTask:
 
     def description(self, action: str) -> str:
         """Return the description of a Spark job of this epoch, such as "orders, epoch 12, backlog: aggregate-1"."""
-        kind = "backlog" if self.timing.is_backlog else "live"
+        kind = epoch_kind(is_backlog=self.timing.is_backlog)
         return f"{self.settings.job}, epoch {self.epoch}, {kind}: {action}"
 
     def runs_of(self, operator_id: str) -> tuple[RunFile, ...]:

@@ -10,10 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import LeftToSparkError
 from mixedmode.executor.dimensions import Dimensions, unstable
-from mixedmode.executor.epoch_inputs import (
-    files_of,
-    rows_in_files,
-)
+from mixedmode.executor.epoch_inputs import files_of, rows_in_files
 from mixedmode.executor.epoch_run import EpochRun
 from mixedmode.executor.input_frames import input_frame
 from mixedmode.executor.protocol import EpochResult, EpochTask

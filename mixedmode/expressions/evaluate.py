@@ -20,18 +20,7 @@ from mixedmode.expressions.kernels import Kernel, integers
 from mixedmode.expressions.table_rows import TableRows
 from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
-from mixedmode.expressions.values import (
-    Call,
-    Column,
-    Literal,
-    Match,
-    Node,
-    Query,
-    Table,
-    Taken,
-    Value,
-    arguments_of,
-)
+from mixedmode.expressions.values import Call, Column, Literal, Match, Node, Query, Table, Taken, Value, arguments_of
 
 __all__ = [
     "KINDS",

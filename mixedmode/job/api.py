@@ -191,7 +191,7 @@ class Job(AllRows, JobOperations):
         step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Job.sql", name=argument)
         return self.with_step(step)
 
-    def map(  # one argument per setting, by keyword
+    def map(
         self,
         function: str | type,
         *,
@@ -226,12 +226,12 @@ class Job(AllRows, JobOperations):
         return self.with_step(resolve_step(step, FilePath()))
 
     def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob[Self]:
-        """Group the rows by key columns.
+        """Group the rows by key. A method of the result completes the step, such as `.aggregate(...)`.
 
-        Call `.aggregate(...)` or `.process(...)` on the result to complete the step, or `.window(...)` to add windows.
+        columns: names of columns, or expressions with a name, such as "date(at) AS day". Each is an argument.
         name: the name of the step. parallelism: subtasks of this step.
         """
-        return KeyedJob(self, columns, name, parallelism)
+        return KeyedJob.checked(self, columns, name, parallelism)
 
     def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob[Self]:
         """Group all rows, without a key, by window. Call `.aggregate(...)` on the result to complete the step.

@@ -17,14 +17,7 @@ from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Un
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.steps import (
-    DeduplicateStep,
-    KeyedAggregateStep,
-    KeyedInput,
-    ProcessStep,
-    Step,
-    TopStep,
-)
+from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument, of_type
@@ -90,11 +83,33 @@ class WindowArguments(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class WindowedJob(Generic[J]):
-    """A job whose next step has its windows, and its keys if any, and still needs its outputs: call `aggregate`."""
+class _Grouped(Generic[J]):
+    """A job, and the settings of its next step so far: name, keys, windows."""
 
     job: J
     settings: Mapping[str, Any]
+
+    def aggregate(
+        self,
+        outputs: Mapping[str, str | AggregateCall] | None = None,
+        /,
+        *,
+        having: str | None = None,
+        **more: str | AggregateCall,
+    ) -> J:
+        """Complete the step: one row per key, per window, or per key and window: `aggregate(flights="count(*)")`.
+
+        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
+        calls.
+        having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
+        """
+        return _aggregated(self.job, self.settings, outputs, more, having)
+
+
+class WindowedJob(_Grouped[J]):
+    """A job whose next step has its windows, and its keys if any, and still needs its outputs: call `aggregate`."""
+
+    __slots__ = ()
 
     @classmethod
     def checked(cls, job: J, settings: Mapping[str, Any], window: WindowArguments) -> Self:
@@ -105,22 +120,6 @@ class WindowedJob(Generic[J]):
         values = {**settings, **window_settings(window)}
         checked_section(KeyedInput, values, place="Job.window", name=argument)
         return cls(job, values)
-
-    def aggregate(
-        self,
-        outputs: Mapping[str, str | AggregateCall] | None = None,
-        /,
-        *,
-        having: str | None = None,
-        **more: str | AggregateCall,
-    ) -> J:
-        """Complete the step: one row per window, or per key and window, such as `aggregate(flights="count(*)")`.
-
-        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
-        calls.
-        having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
-        """
-        return _aggregated(self.job, self.settings, outputs, more, having)
 
 
 class AllRows:
@@ -147,47 +146,28 @@ class AllRows:
         return _aggregated(self, {"name": name}, outputs, more, having)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedJob(Generic[J]):
+class KeyedJob(_Grouped[J]):
     """A job whose next step has its keys and still needs its outputs: call one of its methods."""
 
-    job: J
-    columns: tuple[str, ...]
-    name: str | None = None
-    parallelism: int | None = None
+    __slots__ = ()
 
-    def __post_init__(self) -> None:
-        """Raise InvalidJobError for a column that is no text, such as a list of columns."""
-        given: Sequence[object] = self.columns
-        wrong = next((column for column in given if not isinstance(column, str)), None)
+    @classmethod
+    def checked(cls, job: J, columns: Sequence[object], name: str | None, parallelism: int | None) -> Self:
+        """Return a step with these keys. Raises InvalidJobError for a column that is no text, such as a list."""
+        wrong = next((column for column in columns if not isinstance(column, str)), None)
         if wrong is not None:
             msg = f"key_by: each column is an argument of its own, and text, as in key_by('a', 'b'). found={wrong!r}"
             raise InvalidJobError(msg)
+        return cls(job, {"name": name, "key-by": columns, "parallelism": parallelism})
 
     def window(self, **window: Unpack[WindowArguments]) -> WindowedJob[J]:
         """Group the rows of each key by window.
 
         Call `.aggregate(...)` on the result to complete the step. See WindowArguments.
         """
-        return WindowedJob.checked(self.job, self._settings, window)
+        return WindowedJob.checked(self.job, self.settings, window)
 
-    def aggregate(
-        self,
-        outputs: Mapping[str, str | AggregateCall] | None = None,
-        /,
-        *,
-        having: str | None = None,
-        **more: str | AggregateCall,
-    ) -> J:
-        """Complete the step: one row per key, such as `aggregate(flights="count(*)")`.
-
-        outputs: {output column: call}, for column names that are not Python identifiers. See docs/aggregates.md for the
-        calls.
-        having: a condition in SQL over the columns of the result. Only rows that meet it are emitted.
-        """
-        return _aggregated(self.job, self._settings, outputs, more, having)
-
-    def process(  # one argument per setting, by keyword
+    def process(
         self,
         function: str | type,
         *,
@@ -227,7 +207,7 @@ class KeyedJob(Generic[J]):
             "dead-letter": dead_letter,
             **broadcasting_settings(broadcasting),
         }
-        values = {**self._settings, **nested({(key,): value for key, value in settings.items()})}
+        values = {**self.settings, **nested({(key,): value for key, value in settings.items()})}
         step = checked_section(ProcessStep, values, place="Job.process", name=argument)
         return self.job.with_step(resolve_step(step, FilePath()), tuple((broadcasting.get("broadcast") or {}).values()))
 
@@ -252,7 +232,7 @@ class KeyedJob(Generic[J]):
         """
         reference, home = class_reference(function, place="Job.async_map")
         given = {"async-map": reference, "folder": folder or home, "args": args, "output": output}
-        step = async_map_step({**self._settings, **nested({(key,): value for key, value in given.items()})}, settings)
+        step = async_map_step({**self.settings, **nested({(key,): value for key, value in given.items()})}, settings)
         return self.job.with_step(resolve_step(step, FilePath()))
 
     def top(self, n: int, *, order_by: str | Sequence[str]) -> J:
@@ -261,7 +241,7 @@ class KeyedJob(Generic[J]):
         order_by: columns or SQL expressions, each with `asc` or `desc` and `nulls first` or `nulls last` after it.
             Rows that are equal in them are ordered by the whole row. docs/ranking.md is the guide.
         """
-        values = {**self._settings, "top": {"n": n, "order-by": order_by}}
+        values = {**self.settings, "top": {"n": n, "order-by": order_by}}
         return self.job.with_step(checked_section(TopStep, values, place="Job.top", name=argument))
 
     def deduplicate(
@@ -281,12 +261,8 @@ class KeyedJob(Generic[J]):
         docs/ranking.md is the guide.
         """
         given = {"keep": keep, "tie-break": tie_break, "within": within}
-        values = {**self._settings, "deduplicate": {key: value for key, value in given.items() if value is not None}}
+        values = {**self.settings, "deduplicate": {key: value for key, value in given.items() if value is not None}}
         return self.job.with_step(checked_section(DeduplicateStep, values, place="Job.deduplicate", name=argument))
-
-    @property
-    def _settings(self) -> dict[str, Any]:
-        return {"name": self.name, "key-by": self.columns, "parallelism": self.parallelism}
 
 
 def _aggregated(

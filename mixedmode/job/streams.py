@@ -70,7 +70,7 @@ class Stream(AllRows):
 
     def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob["Stream"]:
         """Group the rows by key columns, as Job.key_by does. The completed step is a stream."""
-        return KeyedJob(self, columns, name, parallelism)
+        return KeyedJob.checked(self, columns, name, parallelism)
 
     def window(self, *, name: str | None = None, **window: Unpack[WindowArguments]) -> WindowedJob["Stream"]:
         """Group all rows, without a key, by window, as Job.window does. The completed step is a stream."""
@@ -107,8 +107,8 @@ class Stream(AllRows):
     def join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[RegularArguments]) -> "Stream":
         """Return the rows of this stream with the rows of `right` with the same key, whatever their times are.
 
-        All rows of both streams stay in the state. Only an inner join of rows that are never retracted is never
-        retracted; others change, and need a step with a key behind them, or an output with a `key`.
+        All rows of both streams stay in the state. The rows of an inner join of rows that are never retracted are never
+        retracted either. Those of other joins may be: they need a keyed step downstream, or an output with a `key`.
 
         on: columns that both streams have, or one of each, such as `left.symbol = right.ticker`.
         See RegularArguments for the other arguments. docs/joins.md is the guide.

@@ -8,7 +8,7 @@ from mixedmode.config import AsyncMapStep, format_duration_ms
 from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings, problem_of
+from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapOperator, CallSettings, problem_of
 from mixedmode.plan.fingerprint import async_map_fingerprint
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
@@ -35,7 +35,7 @@ def async_map_stage(
     own_id = operator_id(step, upstream.keyed_before)
     operator = AsyncMapOperator(
         operator_id=own_id,
-        function=AsyncMapReference.parse(step.async_map, step.args, step.folder),
+        function=ASYNC_MAP_FUNCTION.named(step.async_map, step.args, step.folder),
         key_schema=KeySchema(keys),
         row_fields=tuple(row.values()),
         answer_fields=answer,
@@ -66,7 +66,7 @@ def async_map_stage(
 
 def check_class(step: AsyncMapStep, where: Where) -> None:
     """Raise InvalidJobError if the class of a step cannot be loaded, instantiated or called."""
-    reference = AsyncMapReference.parse(step.async_map, step.args, step.folder)
+    reference = ASYNC_MAP_FUNCTION.named(step.async_map, step.args, step.folder)
     try:
         reference.create()
         problem = problem_of(reference.load(), reference.label)

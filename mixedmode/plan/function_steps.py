@@ -13,9 +13,10 @@ from mixedmode.config.windows import WINDOW_COLUMNS, SessionSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, CoGroupReference, SessionCoGroupOperator
+from mixedmode.operators.classes import NamedClass
+from mixedmode.operators.co_group import CO_GROUP_FUNCTION, CoGroupBase, CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.join import LEFT, RIGHT, JoinLayout
-from mixedmode.operators.process import CoFunctionReference, CoProcessOperator, FunctionReference
+from mixedmode.operators.process import CO_PROCESS_FUNCTION, PROCESS_FUNCTION, AnyFunction, CoProcessOperator
 from mixedmode.plan.fingerprint import step_fingerprint, window_fingerprint
 from mixedmode.plan.join_operators import JoinedInput, JoinKey, no_event_time_of
 from mixedmode.plan.joins import sides_of
@@ -26,11 +27,11 @@ from mixedmode.plan.stages import KeyedStage
 __all__ = ["co_group_stage", "co_process_stage", "function_reference", "grouped_fields", "untimed_inputs"]
 
 
-def function_reference(step: FunctionStep) -> FunctionReference:
+def function_reference(step: FunctionStep) -> NamedClass[AnyFunction]:
     """Return the reference to the class of a step."""
     if isinstance(step, ProcessStep):
-        return FunctionReference.parse(step.process, step.args, step.folder)
-    return CoFunctionReference.parse(step.co_process.class_, step.co_process.args, step.co_process.folder)
+        return PROCESS_FUNCTION.named(step.process, step.args, step.folder)
+    return CO_PROCESS_FUNCTION.named(step.co_process.class_, step.co_process.args, step.co_process.folder)
 
 
 def untimed_inputs(inputs: Sequence[JoinedInput], where: str) -> list[InvalidJobError]:
@@ -127,7 +128,7 @@ def co_group_stage(
         "layout": JoinLayout(KeySchema(key_fields), sides, (), right_keys=tuple(key.right for key in keys)),
         "operator_id": own_id,
         "time_columns": (_position(inputs[LEFT], times[LEFT]), _position(inputs[RIGHT], times[RIGHT])),
-        "function": CoGroupReference.parse(spec.class_, spec.args, spec.folder),
+        "function": CO_GROUP_FUNCTION.named(spec.class_, spec.args, spec.folder),
         "function_fields": fields,
         "on_error": spec.on_error,
     }

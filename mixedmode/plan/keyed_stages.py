@@ -17,7 +17,7 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import CheckedUpsertOperator, UpsertOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
-from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
@@ -132,7 +132,7 @@ def process_stage(
     own_id = operator_id(step, upstream.keyed_before)
     operator = ProcessOperator(
         operator_id=own_id,
-        function=FunctionReference.parse(step.process, step.args, step.folder),
+        function=PROCESS_FUNCTION.named(step.process, step.args, step.folder),
         key_schema=KeySchema(keys),
         record_fields=tuple(arguments.values()),
         output_fields=output_fields,

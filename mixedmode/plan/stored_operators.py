@@ -28,8 +28,9 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
-from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings
-from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, CoGroupReference, SessionCoGroupOperator
+from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapOperator, CallSettings
+from mixedmode.operators.classes import NamedClass
+from mixedmode.operators.co_group import CO_GROUP_FUNCTION, CoGroupBase, CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, RegularJoinOperator
@@ -120,7 +121,7 @@ def operator_from(stored: Described) -> KeyedOperator:
         return _async_map(stored)
     if kind == "co-group":  # only `fold` and `process` need the rest
         own: dict[str, Any] = {"layout": _join_from(stored), "operator_id": "", "time_columns": (0, 0)}
-        own |= {"function": CoGroupReference("", ""), "function_fields": ()}
+        own |= {"function": NamedClass(CO_GROUP_FUNCTION, "", ""), "function_fields": ()}
         if "gap-us" in stored:
             return SessionCoGroupOperator(**own, gap_us=stored["gap-us"])
         return CoGroupOperator(**own, windows=_windows_from(stored["window"]))
@@ -249,7 +250,7 @@ def _async_map(stored: Described) -> KeyedOperator:
     assert schema is not None, stored
     return AsyncMapOperator(  # only `fold` and `process` need the rest
         operator_id="",
-        function=AsyncMapReference("", ""),
+        function=NamedClass(ASYNC_MAP_FUNCTION, "", ""),
         key_schema=schema,
         row_fields=(),
         answer_fields=_fields_from(stored["answer"]),

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 from mixedmode.checkpoint.paths import parse_run_path
 from mixedmode.checkpoint.runs import state_bytes
-from mixedmode.checkpoint.types import Epoch, JoinFigures, Manifest, OperatorState
+from mixedmode.checkpoint.types import Epoch, JoinFigures, Manifest, OperatorState, epoch_kind
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
@@ -34,7 +34,7 @@ from mixedmode.secrets import has_secrets_in_json, hidden
 from mixedmode.state.lists import list_bytes
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
-__all__ = ["Document", "as_json", "epoch_document", "event_document", "kind_of", "manifest_document", "watermark_ms"]
+__all__ = ["Document", "as_json", "epoch_document", "event_document", "manifest_document", "watermark_ms"]
 
 Document = dict[str, Any]
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -68,11 +68,6 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
-def kind_of(*, is_backlog: bool) -> str:
-    """Return the kind of an epoch."""
-    return "backlog" if is_backlog else "live"
-
-
 def watermark_ms(watermark_us: int | None) -> int | None:
     """Return a watermark; None if there is none, or if it is the end of the input."""
     if watermark_us is None or not MIN_TIME_US < watermark_us < MAX_TIME_US:
@@ -85,7 +80,7 @@ def manifest_document(manifest: Manifest) -> Document:
     watermark = watermark_ms(manifest.watermark_us)
     return {
         "epoch": manifest.epoch,
-        "kind": kind_of(is_backlog=manifest.is_backlog),
+        "kind": epoch_kind(is_backlog=manifest.is_backlog),
         "strategy": manifest.strategy,
         "committed_ms": manifest.created_ms,
         "seconds": None,
@@ -158,7 +153,7 @@ def epoch_document(event: EpochCommitted) -> Document:
     stored = {} if event.manifest is None else manifest_document(event.manifest)
     return stored | {
         "epoch": event.epoch,
-        "kind": kind_of(is_backlog=event.is_backlog),
+        "kind": epoch_kind(is_backlog=event.is_backlog),
         "strategy": event.strategy,
         "committed_ms": event.created_ms,
         "seconds": round(event.seconds, 3),
@@ -199,10 +194,10 @@ def event_document(event: Event) -> tuple[str, Document]:  # noqa: C901, PLR0912
         case RecordsExpired():
             return "notice", {"text": event.text}
         case EpochStarted(epoch, is_backlog, strategy):
-            return "epoch-started", {"epoch": epoch, "kind": kind_of(is_backlog=is_backlog), "strategy": strategy}
+            return "epoch-started", {"epoch": epoch, "kind": epoch_kind(is_backlog=is_backlog), "strategy": strategy}
         case EpochProgress():
             document = asdict(event)
-            return "progress", {"kind": kind_of(is_backlog=document.pop("is_backlog")), **document}
+            return "progress", {"kind": epoch_kind(is_backlog=document.pop("is_backlog")), **document}
         case EpochCommitted():
             return "epoch", epoch_document(event)
         case EpochFailed():

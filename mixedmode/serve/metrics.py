@@ -12,6 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from typing_extensions import override
 
+from mixedmode.checkpoint.types import epoch_kind
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.events import (
@@ -26,7 +27,7 @@ from mixedmode.driver.events import (
     Rescaled,
     WentBack,
 )
-from mixedmode.serve.documents import epoch_document, kind_of
+from mixedmode.serve.documents import epoch_document
 
 __all__ = ["CONTENT_TYPE", "JobMetrics"]
 
@@ -212,7 +213,7 @@ class JobMetrics:
         self._spilled.set(event.bytes_spilled)
 
     def _committed(self, event: EpochCommitted) -> None:
-        kind = kind_of(is_backlog=event.is_backlog)
+        kind = epoch_kind(is_backlog=event.is_backlog)
         self.committed_at, self.epoch_began_at = self.clock.seconds(), None
         self._records.labels(kind).inc(event.records)
         self._rows.labels(kind).inc(event.rows_out)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from mixedmode.checkpoint.types import epoch_kind
 from mixedmode.driver.events import (
     EpochFailed,
     EpochStarted,
@@ -59,7 +60,7 @@ class Timeline:
                     kind, text = _MARKS[phase]
                     self.mark(kind, at_ms, text)
             case EpochStarted(_, is_backlog, _):
-                self.begin("backlog" if is_backlog else "live", at_ms)
+                self.begin(epoch_kind(is_backlog=is_backlog), at_ms)
             case Flipped(flipped_ms, after_epoch):
                 self.begin("live", flipped_ms)
                 after = "there was no backlog" if after_epoch is None else f"after epoch {after_epoch}"

@@ -1,6 +1,6 @@
 """Records that a topic no longer has when a job should read them. Nothing here contacts a broker.
 
-Spark notices such records only where a job does not allow their loss. Otherwise it reads on behind them in silence.
+Spark notices such records only where a job does not allow their loss. Otherwise it skips them without a word.
 """
 
 from abc import abstractmethod

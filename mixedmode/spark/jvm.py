@@ -26,13 +26,7 @@ from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.spark.archive_writer import begin_archive
-from mixedmode.spark.class_archive import (
-    discard_archive,
-    java_command,
-    listed_classes,
-    used_archive,
-    without_archive,
-)
+from mixedmode.spark.class_archive import discard_archive, java_command, listed_classes, used_archive, without_archive
 from mixedmode.spark.file_names import utf8_locale
 from mixedmode.spark.shown_settings import shown_settings
 from mixedmode.spark.warm_daemon import DAEMON, WarmDaemon

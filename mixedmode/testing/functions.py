@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack, get_args
+from typing import Any, TypeVar, Unpack, get_args
 
 import pyarrow as pa
 from typing_extensions import override
@@ -11,19 +11,17 @@ from typing_extensions import override
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.interface import OperatorAttributes
+from mixedmode.operators.classes import ClassKind, ClassSource, GivenClass
 from mixedmode.operators.process import (
-    CoFunctionReference,
+    CO_PROCESS_FUNCTION,
+    PROCESS_FUNCTION,
+    AnyFunction,
     CoProcessOperator,
-    FunctionReference,
-    FunctionSource,
-    LocalCoFunction,
-    LocalFunction,
     OnError,
     ProcessOperator,
 )
 from mixedmode.plan.fingerprint import step_fingerprint
-from mixedmode.process import KeyedBatchProcessFunction, KeyedCoProcessFunction, KeyedProcessFunction
+from mixedmode.process import KeyedCoProcessFunction
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.pairs import PairOfInputs
 from mixedmode.testing.schemas import SchemaLike, schema_of
@@ -31,7 +29,7 @@ from mixedmode.testing.settings import HarnessArguments, Instant, one_of
 from mixedmode.testing.step import Rows, Step, columns_of, key_fields
 
 _WHERE = "FunctionHarness"
-AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction | KeyedCoProcessFunction
+F = TypeVar("F")
 
 
 class FunctionHarness(Harness):
@@ -54,7 +52,7 @@ class FunctionHarness(Harness):
     Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
-    def __init__(  # one argument per setting, by keyword
+    def __init__(
         self,
         function: type[AnyFunction] | AnyFunction | str,
         *,
@@ -116,21 +114,37 @@ class FunctionHarness(Harness):
 
 
 @dataclass(frozen=True, slots=True)
-class _Copies:
-    """A FunctionSource of copies of an object, so that only state survives an epoch."""
+class _Copies(ClassSource[F]):
+    """Copies of an object, so that only state survives an epoch."""
 
-    function: AnyFunction
+    function: F
 
     @property
+    @override
     def label(self) -> str:
         return f"{type(self.function).__module__}:{type(self.function).__qualname__}"
 
-    @property
-    def attributes(self) -> OperatorAttributes:
-        return self.function.attributes
+    @override
+    def load(self) -> type[F]:
+        return type(self.function)
 
-    def create(self) -> AnyFunction:
+    @override
+    def create(self) -> F:
         return copy.deepcopy(self.function)
+
+
+def class_source(
+    kind: ClassKind[F], function: type[F] | F | str, args: Mapping[str, Any] | None, where: str
+) -> ClassSource[F]:
+    """Return the function of a harness: a class, `package.module:Class`, or an object. `where` is for messages."""
+    if isinstance(function, str):
+        return kind.named(function, args)
+    if isinstance(function, type):
+        return GivenClass(kind, function, dict(args or {}))
+    if args:
+        msg = f"{where}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
+        raise InvalidJobError(msg)
+    return _Copies(function)
 
 
 def declared_output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
@@ -145,17 +159,10 @@ def declared_output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
 
 def _source(
     function: type[AnyFunction] | AnyFunction | str, args: Mapping[str, Any] | None, *, is_pair: bool
-) -> FunctionSource:
-    if isinstance(function, str):
-        return (CoFunctionReference if is_pair else FunctionReference).parse(function, args)
+) -> ClassSource[AnyFunction]:
     given = function if isinstance(function, type) else type(function)
-    if issubclass(given, KeyedCoProcessFunction) != is_pair:
+    if not isinstance(function, str) and issubclass(given, KeyedCoProcessFunction) != is_pair:
         has = "has two inputs. Give a pair of schemas" if not is_pair else "has one input"
         msg = f"{_WHERE}: the function {has}. class={given.__qualname__}"
         raise InvalidJobError(msg)
-    if isinstance(function, type):
-        return (LocalCoFunction if is_pair else LocalFunction)(function, dict(args or {}))
-    if args:
-        msg = f"{_WHERE}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
-        raise InvalidJobError(msg)
-    return _Copies(function)
+    return class_source(CO_PROCESS_FUNCTION if is_pair else PROCESS_FUNCTION, function, args, _WHERE)

@@ -7,7 +7,7 @@ from mixedmode.analysis.problems import raise_all
 from mixedmode.config import CoGroupStep
 from mixedmode.config.step_outputs import FunctionStep, function_section
 from mixedmode.errors import InvalidJobError
-from mixedmode.operators.co_group import CoGroupReference
+from mixedmode.operators.co_group import CO_GROUP_FUNCTION
 from mixedmode.plan.broadcasts import broadcast_problems, with_broadcasts
 from mixedmode.plan.function_steps import co_group_stage, grouped_fields
 from mixedmode.plan.join_operators import JoinedInput, JoinKey
@@ -30,7 +30,7 @@ def local_co_group(
     spec, place = step.co_group, where("co-group", "output")
     fields = grouped_fields(keys, declared_output(spec.output, place), place)
     try:
-        CoGroupReference.parse(spec.class_, spec.args, spec.folder).create()
+        CO_GROUP_FUNCTION.named(spec.class_, spec.args, spec.folder).create()
     except InvalidJobError as error:
         msg = f"{where('co-group', 'class')}: {error}"
         raise InvalidJobError(msg) from error

@@ -15,14 +15,7 @@ from mixedmode.analysis.keyed_steps import check_alike, rows_change
 from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
-from mixedmode.config import (
-    CoGroupStep,
-    CoProcessStep,
-    JobSpec,
-    JoinStep,
-    KeyedAggregateStep,
-    KeyedStep,
-)
+from mixedmode.config import CoGroupStep, CoProcessStep, JobSpec, JoinStep, KeyedAggregateStep, KeyedStep
 from mixedmode.config.calls import column_in
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of
@@ -36,14 +29,8 @@ from mixedmode.plan.function_steps import co_process_stage, untimed_inputs
 from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.plan.join_operators import JoinedInput, join_problems, pair_condition
 from mixedmode.plan.joins import equal_fields, join_stage, selection
-from mixedmode.plan.keyed_operators import (
-    Where,
-)
-from mixedmode.plan.keyed_stages import (
-    Upstream,
-    upsert_stage,
-    with_changelogs,
-)
+from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.keyed_stages import Upstream, upsert_stage, with_changelogs
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.testing.local_functions import local_broadcasts, local_co_group

@@ -9,13 +9,7 @@ import pyarrow as pa
 
 from mixedmode.analysis.keyed_steps import checked_key, column_taken, names_taken, rows_change
 from mixedmode.analysis.problems import raise_all
-from mixedmode.config import (
-    AsyncMapStep,
-    DeduplicateStep,
-    KeyedAggregateStep,
-    OneInputStep,
-    ProcessStep,
-)
+from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.step_outputs import FunctionStep, function_section
@@ -34,12 +28,7 @@ from mixedmode.plan.keyed_operators import (
     no_event_time,
     takes_changes,
 )
-from mixedmode.plan.keyed_stages import (
-    Upstream,
-    aggregate_stage,
-    process_stage,
-    ranked_stage,
-)
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.testing.functions import declared_output

@@ -6,19 +6,18 @@ the refusals are those of a job.
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import msgspec
 import pyarrow as pa
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.operators.map import KeptList, LocalMap, MapOperator, MapReference, MapSource
+from mixedmode.operators.map import MAP_FUNCTION, KeptList, MapOperator
 from mixedmode.operators.map.dealing import dealt
 from mixedmode.operators.map.items import ItemCodec
 from mixedmode.process import MapContext, MapFunction
 from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_problem
-from mixedmode.testing.functions import declared_output
+from mixedmode.testing.functions import class_source, declared_output
 from mixedmode.testing.outputs import Row
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import Instant, instant_us
@@ -45,7 +44,7 @@ class MapHarness:
     Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
-    def __init__(  # one argument per setting, by keyword
+    def __init__(
         self,
         function: type[MapFunction] | MapFunction | str,
         *,
@@ -59,7 +58,7 @@ class MapHarness:
         self._schema = schema_of(schema, where=f"{_WHERE}: schema")
         self._operator = MapOperator(
             operator_id="map-1",  # as in a job that does not name its step
-            function=_source(function, args),
+            function=class_source(MAP_FUNCTION, function, args, _WHERE),
             record_fields=tuple(self._schema),
             output_fields=declared_output(output, f"{_WHERE}: output"),
         )
@@ -160,31 +159,6 @@ class MapHarness:
             processing_time=self._clock_us,
             current_watermark=watermark_us,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Copies:
-    """A MapSource of copies of an object, so that only its list survives an epoch."""
-
-    function: MapFunction
-
-    @property
-    def label(self) -> str:
-        return f"{type(self.function).__module__}:{type(self.function).__qualname__}"
-
-    def create(self) -> MapFunction:
-        return copy.deepcopy(self.function)
-
-
-def _source(function: type[MapFunction] | MapFunction | str, args: Mapping[str, Any] | None) -> MapSource:
-    if isinstance(function, str):
-        return MapReference.parse(function, args)
-    if isinstance(function, type):
-        return LocalMap(function, dict(args or {}))
-    if args:
-        msg = f"{_WHERE}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
-        raise InvalidJobError(msg)
-    return _Copies(function)
 
 
 def _checked(parallelism: int) -> int:

@@ -12,11 +12,7 @@ import pyarrow as pa
 
 from mixedmode.operators.aggregate.calls import AggregateFunction
 from mixedmode.operators.aggregate.reduce import Grouping
-from mixedmode.operators.aggregate.registers import (
-    Count,
-    Register,
-    Rows,
-)
+from mixedmode.operators.aggregate.registers import Count, Register, Rows
 from mixedmode.operators.aggregate.values import Values
 
 
@@ -72,7 +68,7 @@ class Aggregator:
 
     def row_counts(self, columns: Sequence[pa.Array]) -> "np.typing.NDArray[np.int64]":
         """Return the number of rows (n,) of each key. Only a step over a changelog always counts its rows."""
-        return self._by_register(columns)[Count(None)][0].data.astype(np.int64)
+        return self._by_register(columns)[Count(None)][0].integers
 
     def _by_register(self, columns: Sequence[pa.Array]) -> dict[Register, tuple[Values, ...]]:
         waiting = iter(columns)

@@ -63,5 +63,5 @@ class BitParity(_OfWholeNumbers):
 def _present(grouping: Grouping, values: Values) -> tuple[Grouping, Int64s]:
     """Return the groups and the numbers of the rows that are not NULL."""
     assert isinstance(values.data, np.ndarray), "whole numbers"
-    numbers = values.data.astype(np.int64, copy=False)
+    numbers = values.integers
     return grouping.where(values.valid), numbers if values.valid is None else numbers[values.valid]

@@ -22,4 +22,4 @@ def folded_rows(batch: Batch, key_schema: KeySchema, fields: Sequence[pa.Field],
     weights = np.ones(len(batch.keys[0]), np.int64) if batch.weights is None else batch.weights
     payload = [*batch.arguments, pa.array(weights)]
     table = keyed_table(batch.keys, key_schema, payload, fields, max_parallelism=max_parallelism)
-    return Folded(table, np.empty(0, np.intp))
+    return Folded(table)

@@ -89,7 +89,7 @@ class Collected(Register):
         lists = unpack(self.values_of(parts))
         times = np.zeros(int(lists.counts.sum()), np.int64)
         if self.has_time:
-            times = _integers(unpack(parts[-1:]).values)
+            times = unpack(parts[-1:]).values.integers
         return self._packed(grouping.repeated(lists.counts), times, lists.values)
 
     def values_of(self, parts: Sequence[Values]) -> Sequence[Values]:
@@ -100,8 +100,3 @@ class Collected(Register):
         lists, kept_times = earliest_by(grouping, times, values, self.limit)
         packed_times = pack(Lists(lists.counts, Values(kept_times))) if self.has_time else ()
         return (*pack(lists), *packed_times)
-
-
-def _integers(values: Values) -> Int64s:
-    assert isinstance(values.data, np.ndarray), "times are integers"
-    return values.data.astype(np.int64, copy=False)

@@ -7,7 +7,6 @@ of its rows have been retracted. Example: the rows 7, 3, 7 are stored as [3, 7] 
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
@@ -44,11 +43,11 @@ class Counted(Register):
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         lists, rows = unpack(parts[:1]), unpack(parts[1:])
-        return _packed(grouping.repeated(lists.counts).weighted(_integers(rows.values)), _integers(lists.values))
+        return _packed(grouping.repeated(lists.counts).weighted(rows.values.integers), lists.values.integers)
 
     def lists(self, parts: Parts) -> tuple[Lists, Int64s]:
         """Return the values of each group, and the number of rows of each value."""
-        return unpack(parts[:1]), _integers(unpack(parts[1:]).values)
+        return unpack(parts[:1]), unpack(parts[1:]).values.integers
 
 
 def _packed(grouping: Grouping, numbers: Int64s) -> tuple[Values, ...]:
@@ -59,9 +58,4 @@ def _packed(grouping: Grouping, numbers: Int64s) -> tuple[Values, ...]:
 def _numbers(argument: Argument, *, is_float: bool) -> Int64s:
     """Return (n,) int64 that sort like the values."""
     is_wide_decimal = is_float and argument.ordered.is_binary
-    return _integers(ordered_values(pa.array(argument.floats)) if is_wide_decimal else argument.ordered)
-
-
-def _integers(values: Values) -> Int64s:
-    assert isinstance(values.data, np.ndarray), "an int64 column"
-    return values.data.astype(np.int64, copy=False)
+    return (ordered_values(pa.array(argument.floats)) if is_wide_decimal else argument.ordered).integers

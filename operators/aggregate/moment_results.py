@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mixedmode.operators.aggregate.moments import Floats, PairMoments, ShapeMoments
+from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import Moments
 from mixedmode.operators.aggregate.results import State
-from mixedmode.operators.aggregate.values import Bools, Int64s, Values
+from mixedmode.operators.aggregate.values import Bools, Floats, Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PairResult:
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
         counts, *floats = state[self.register]
-        moments = _PairColumns(counts.data.astype(np.int64), *map(_floats, floats))
+        moments = _PairColumns(counts.integers, *(one.floats for one in floats))
         with np.errstate(divide="ignore"):
             numbers, is_null = PAIR_FORMULAS[self.function](moments)
         return pa.array(numbers, mask=is_null)
@@ -41,7 +41,7 @@ class Shape:
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
         counts, _, *sums = state[self.register]
-        n, (m2, m3, m4) = counts.data.astype(np.float64), map(_floats, sums)
+        n, (m2, m3, m4) = counts.data.astype(np.float64), (one.floats for one in sums)
         with np.errstate(divide="ignore"):
             numbers = n * m4 / (m2 * m2) - 3.0 if self.is_kurtosis else np.sqrt(n) * m3 / np.sqrt(m2 * m2 * m2)
         return pa.array(numbers, mask=(n == 0) | (m2 == 0))
@@ -96,8 +96,3 @@ PAIR_FORMULAS: Mapping[str, _Formula] = {
     "regr_intercept": lambda m: (m.mean_y - m.yx / m.xx * m.mean_x, m.xx == 0),
     "regr_r2": _r2,
 }
-
-
-def _floats(values: Values) -> Floats:
-    assert isinstance(values.data, np.ndarray), "float64 register column"
-    return values.data.astype(np.float64, copy=False)

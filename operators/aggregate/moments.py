@@ -10,16 +10,12 @@ covariances and arbitrary-order statistical moments" (2008).
 
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import override
 
 from mixedmode.operators.aggregate.reduce import Grouping, centred_by, count_by, sum_by, sum_floats_by
 from mixedmode.operators.aggregate.registers import Parts, Register, Rows
-from mixedmode.operators.aggregate.values import Argument, Bools, Int64s, Values
-
-Floats = npt.NDArray[np.float64]
+from mixedmode.operators.aggregate.values import Argument, Bools, Floats, Int64s, Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +93,7 @@ def _of_rows(grouping: Grouping, parts: Parts) -> tuple[Grouping, Int64s, list[F
 
     A partial without rows has mean 0. Far from other means, its squared deviation is infinite, and 0 times that is NaN.
     """
-    counts, floats = _ints(parts[0]), list(map(_floats, parts[1:]))
+    counts, floats = parts[0].integers, [one.floats for one in parts[1:]]
     has_rows = counts > 0
     if has_rows.all():
         return grouping, counts, floats
@@ -123,13 +119,3 @@ def _chosen(argument: Argument, rows: Bools | None) -> Floats:
 
 def _values(counts: Int64s, *floats: Floats) -> tuple[Values, ...]:
     return (Values(counts), *map(Values, floats))
-
-
-def _ints(values: Values) -> Int64s:
-    assert isinstance(values.data, np.ndarray), "int64 register column"
-    return values.data.astype(np.int64, copy=False)
-
-
-def _floats(values: Values) -> Floats:
-    assert isinstance(values.data, np.ndarray), "float64 register column"
-    return values.data.astype(np.float64, copy=False)

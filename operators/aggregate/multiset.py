@@ -33,8 +33,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
-    NoSideOutputs,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -49,7 +48,7 @@ _ROWS_STATE_ID = 1
 
 
 @dataclass(frozen=True, slots=True)
-class MultisetAggregateOperator(NoSideOutputs):
+class MultisetAggregateOperator(OperatorBase):
     """Aggregate a changelog by key. The state is every row of every key with its multiplicity.
 
     `argument_types` are the types of a row's columns. `emits_retractions` and `emits_full_snapshot` are as in
@@ -62,7 +61,6 @@ class MultisetAggregateOperator(NoSideOutputs):
     emits_retractions: bool
     emits_full_snapshot: bool = False
 
-    attributes = OperatorAttributes()
     combine = None  # retracted rows and added rows must stay separate
 
     @property
@@ -101,11 +99,6 @@ class MultisetAggregateOperator(NoSideOutputs):
         """Return the rows unchanged."""
         del late_us
         return folded_rows(batch, self.key_schema, self.input_fields, max_parallelism=max_parallelism)
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: a key without a new record does not change."""
-        del context
-        return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Apply sorted changelog rows. Yield the changes, and write the new multiplicities."""

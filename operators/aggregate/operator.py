@@ -26,8 +26,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
-    NoSideOutputs,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -41,7 +40,7 @@ _NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateOperator(NoSideOutputs):
+class AggregateOperator(OperatorBase):
     """Aggregate by key. The state is one row of registers per key.
 
     `emits_retractions`: previous results are computed, because another keyed step is downstream.
@@ -55,8 +54,6 @@ class AggregateOperator(NoSideOutputs):
     emits_retractions: bool
     emits_running_results: bool = False
     emits_full_snapshot: bool = False
-
-    attributes = OperatorAttributes()
 
     @property
     def traits(self) -> OperatorTraits:
@@ -102,7 +99,7 @@ class AggregateOperator(NoSideOutputs):
         table = keyed_table(keys, self.key_schema, partials, self.input_fields, max_parallelism=max_parallelism)
         if self.emits_running_results and batch.times_us is not None:
             table = table.append_column(TIME_COLUMN, pa.array(batch.times_us))
-        return Folded(table, _NO_ROWS)
+        return Folded(table)
 
     def _partials(self, batch: Batch, rows: Rows) -> tuple[list[pa.Array], list[pa.Array]]:
         """Return key columns and one partial per key; with running results, one per record."""
@@ -118,11 +115,6 @@ class AggregateOperator(NoSideOutputs):
         first = pa.array(groups.first_row)
         partials = self.aggregator.partials(Grouping(groups.codes, len(first), batch.weights), rows)
         return [key.take(first) for key in batch.keys], partials
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: a key without a new record does not change."""
-        del context
-        return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Merge sorted partials with the stored state. Yield the changes, and write the new state."""

@@ -225,7 +225,7 @@ def _numbered(grouping: Grouping, values: Values) -> tuple[Grouping, Int64s, pa.
     if values.valid is not None:
         values = Values(values.take(np.flatnonzero(values.valid)).data)
     if isinstance(values.data, np.ndarray):
-        return rows, values.data.astype(np.int64, copy=False), None
+        return rows, values.integers, None
     ranks, dictionary = rank_bytes(values.data)
     return rows, ranks, dictionary
 

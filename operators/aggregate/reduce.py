@@ -99,7 +99,7 @@ def extreme_by(grouping: Grouping, values: Values, *, largest: bool) -> Values:
         rows = _extreme_rows(grouping, values.data, values.valid, largest=largest)
         return Values.from_arrow(values.data.take(pa.array(rows, mask=rows < 0)))
     grouping = grouping.where(values.valid)
-    data = values.data.astype(np.int64, copy=False) if values.valid is None else values.data[values.valid]
+    data = values.integers if values.valid is None else values.data[values.valid]
     best_so_far = np.full(grouping.size, INT64_MIN if largest else INT64_MAX)
     (np.maximum if largest else np.minimum).at(best_so_far, grouping.codes, data)
     seen = grouping.rows > 0

@@ -133,7 +133,7 @@ class _Counted(Register):
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        return (Values(sum_by(grouping, _ints(parts[0]))),)
+        return (Values(sum_by(grouping, parts[0].integers)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class CountTrue(_Counted):
     @override
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
         argument = rows.arguments[self.argument]
-        is_true = _ints(argument.ordered) != 0
+        is_true = argument.ordered.integers != 0
         return (Values(count_by(grouping.where(is_true if argument.valid is None else is_true & argument.valid))),)
 
 
@@ -183,7 +183,7 @@ class ExactSum(Register):
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        return _carried([sum_by(grouping, _ints(part)) for part in parts])
+        return _carried([sum_by(grouping, part.integers) for part in parts])
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class FloatSum(Register):
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        return (Values(sum_floats_by(grouping, _floats(parts[0]))),)
+        return (Values(sum_floats_by(grouping, parts[0].floats)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ class Moments(Register):
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        counts, means, squares = _ints(parts[0]), _floats(parts[1]), _floats(parts[2])
+        counts, means, squares = parts[0].integers, parts[1].floats, parts[2].floats
         mean, shift = centred_by(grouping.weighted(counts), means)
         spread = sum_floats_by(grouping, squares + counts * shift * shift)
         return Values(sum_by(grouping, counts)), Values(mean), Values(spread)
@@ -294,16 +294,6 @@ class Filtered:  # not a subclass of Register: its field `register` would have A
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """Merge as the inner register does."""
         return self.register.merge(grouping, parts)
-
-
-def _ints(values: Values) -> Int64s:
-    assert isinstance(values.data, np.ndarray), "int64 register column"
-    return values.data.astype(np.int64, copy=False)
-
-
-def _floats(values: Values) -> "np.typing.NDArray[np.float64]":
-    assert isinstance(values.data, np.ndarray), "float64 register column"
-    return values.data.astype(np.float64, copy=False)
 
 
 def _carried(limbs: list[Int64s]) -> tuple[Values, ...]:

@@ -170,7 +170,7 @@ class Spread:
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
         counts, _, squares = state[self.register]
-        divisor = counts.data.astype(np.int64) - (1 if self.sample else 0)
+        divisor = counts.integers - (1 if self.sample else 0)
         variance = squares.data / np.maximum(divisor, 1)
         return pa.array(np.sqrt(variance) if self.root else variance, mask=divisor <= 0)
 
@@ -305,11 +305,11 @@ class FilteredResult:
 
 
 def _ints(state: State, register: Register) -> Int64s:
-    return state[register][0].data.astype(np.int64, copy=False)
+    return state[register][0].integers
 
 
 def _limbs(state: State, register: ExactSum) -> list[Int64s]:
-    return [part.data.astype(np.int64, copy=False) for part in state[register]]
+    return [part.integers for part in state[register]]
 
 
 def _overflows_int64(limbs: list[Int64s]) -> Bools:

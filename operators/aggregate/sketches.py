@@ -129,7 +129,7 @@ class QuantileSketch(Register):
         """Count a row with weight w as w equal rows."""
         values = _quantile_numbers(rows.arguments[self.argument], is_float=self.is_float)
         present = grouping.where(values.valid)
-        numbers = _integers(values if values.valid is None else values.take(np.flatnonzero(values.valid)))
+        numbers = (values if values.valid is None else values.take(np.flatnonzero(values.valid))).integers
         if present.weights is None:
             return _settled(sorted_by(present, numbers), _NO_SKETCHES, self.k, self._sketch)
         lists = sorted_by(present.repeated(present.weights), np.repeat(numbers, present.weights))
@@ -138,7 +138,7 @@ class QuantileSketch(Register):
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         lists = _lists(parts)
-        found = sorted_by(grouping.repeated(lists.counts), _integers(lists.values))
+        found = sorted_by(grouping.repeated(lists.counts), lists.values.integers)
         return _settled(found, _held(grouping, parts), self.k, self._sketch)
 
     def quantiles(self, parts: Parts, fraction: float) -> Values:
@@ -147,7 +147,7 @@ class QuantileSketch(Register):
         Values are int64 in the ordered form; NULL for a group without values.
         """
         lists = _lists(parts)
-        numbers = _integers(lists.values)
+        numbers = lists.values.integers
         ends = np.cumsum(lists.counts)
         chosen = np.zeros(len(ends), np.int64)
         seen = lists.counts > 0
@@ -172,7 +172,7 @@ class QuantileSketch(Register):
     def _number(self, value: float) -> int:
         """Return a double as int64 in the ordered form, or the nearest int64."""
         if self.is_float:
-            return int(_integers(ordered_values(pa.array([value])))[0])
+            return int(ordered_values(pa.array([value])).integers[0])
         return max(-(2**63), min(2**63 - 1, round(value)))
 
 
@@ -206,7 +206,7 @@ def _settled(
     large = np.flatnonzero(is_large)
     if not len(large):
         return (*pack(lists), _no_sketches(len(lists.counts)))
-    numbers, ends = _integers(lists.values), np.cumsum(lists.counts)
+    numbers, ends = lists.values.integers, np.cumsum(lists.counts)
     sketches = [
         sketch(numbers[end - count : end], held.of(group))
         for group, end, count in zip(large.tolist(), ends[large].tolist(), lists.counts[large].tolist(), strict=True)
@@ -277,8 +277,3 @@ def _opened(packed: bytes) -> tuple[int, Any]:
     """Return the number of NaN, and the sketch of all other values."""
     nans = int.from_bytes(packed[:_NAN_COUNT_BYTES], "little")
     return nans, datasketches.kll_doubles_sketch.deserialize(packed[_NAN_COUNT_BYTES:])
-
-
-def _integers(values: Values) -> Int64s:
-    assert isinstance(values.data, np.ndarray), "an int64 column"
-    return values.data.astype(np.int64, copy=False)

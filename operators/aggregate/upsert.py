@@ -23,30 +23,22 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
-    NoSideOutputs,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
 from mixedmode.operators.tables import column_of
-from mixedmode.state import StateDescriptor
 
 
 @dataclass(frozen=True, slots=True)
-class UpsertOperator(NoSideOutputs):
+class UpsertOperator(OperatorBase):
     """Turn a changelog into upserts. `fields` are the columns other than the key."""
 
     key_schema: KeySchema
     fields: tuple[pa.Field, ...]
 
-    attributes = OperatorAttributes()
     traits = OperatorTraits(emits=Changelog.RETRACT)
     combine = None  # retracted rows and added rows must stay separate
-
-    @property
-    def states(self) -> tuple[StateDescriptor, ...]:
-        """None."""
-        return ()
 
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
@@ -67,11 +59,6 @@ class UpsertOperator(NoSideOutputs):
         """Return the rows unchanged."""
         del late_us
         return folded_rows(batch, self.key_schema, self.input_fields, max_parallelism=max_parallelism)
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: the operator has no state."""
-        del context
-        return iter(())
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Yield the upserts of sorted changelog rows. Raise InvalidJobError if a key has two rows at a time."""

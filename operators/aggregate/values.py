@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Int64s = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 LIMB_BITS = 32
@@ -38,13 +39,25 @@ class Values:
     `valid` is (n,) bool, or None if no value is NULL. The content of `data` at a NULL is unspecified.
     """
 
-    data: npt.NDArray[np.int64] | npt.NDArray[np.float64] | pa.LargeBinaryArray
+    data: Int64s | Floats | pa.LargeBinaryArray
     valid: Bools | None = None
 
     @property
     def is_binary(self) -> bool:
         """True for bytes, False for int64 and float64."""
         return isinstance(self.data, pa.Array)
+
+    @property
+    def integers(self) -> Int64s:
+        """The data (n,) of an int64 column."""
+        assert isinstance(self.data, np.ndarray), "an int64 column"
+        return self.data.astype(np.int64, copy=False)
+
+    @property
+    def floats(self) -> Floats:
+        """The data (n,) of a float64 column."""
+        assert isinstance(self.data, np.ndarray), "a float64 column"
+        return self.data.astype(np.float64, copy=False)
 
     def take(self, rows: npt.NDArray[np.intp]) -> "Values":
         """Return the values at `rows` (m,), in that order."""
@@ -112,7 +125,7 @@ class Argument:
         return pc.fill_null(self.column, False).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
 
     @cached_property
-    def floats(self) -> npt.NDArray[np.float64]:
+    def floats(self) -> Floats:
         """(n,) float64; unspecified at NULL."""
         return float_values(self.column)
 
@@ -171,7 +184,7 @@ def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
         if pa.types.is_decimal(data_type):
             return decimal_column(_bytes_to_wide(values.data), data_type, mask)
         return column.cast(data_type)
-    data = values.data.astype(np.int64, copy=False)
+    data = values.integers
     if pa.types.is_decimal(data_type):
         return decimal_column(np.stack([data.view(np.uint64), (data >> 63).view(np.uint64)], axis=1), data_type, mask)
     if pa.types.is_floating(data_type):
@@ -185,7 +198,7 @@ def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
     return pa.array(data, mask=mask).cast(data_type)
 
 
-def float_values(column: pa.Array) -> npt.NDArray[np.float64]:
+def float_values(column: pa.Array) -> Floats:
     """Return a numeric column as (n,) float64; unspecified at NULL."""
     if pa.types.is_float64(column.type):
         return _numbers(column)  # type: ignore[return-value]
@@ -194,7 +207,7 @@ def float_values(column: pa.Array) -> npt.NDArray[np.float64]:
     return _numbers(column.cast(pa.float64(), safe=False))  # type: ignore[return-value]
 
 
-def _nearest_floats(column: pa.Array) -> npt.NDArray[np.float64]:
+def _nearest_floats(column: pa.Array) -> Floats:
     """Return decimals as the nearest doubles, as Spark does. Arrow's cast makes 834.5600000000001 of 834.56.
 
     The quotient of two numbers that doubles have exactly is rounded once. Other decimals are read from their text.
@@ -283,12 +296,12 @@ def _bytes_to_wide(column: pa.LargeBinaryArray) -> npt.NDArray[np.uint64]:
     return words
 
 
-def _floats_to_ordered(floats: npt.NDArray[np.float64]) -> Int64s:
+def _floats_to_ordered(floats: Floats) -> Int64s:
     """Return int64 whose order is numeric order: IEEE 754 bits, lower 63 flipped for negatives; one NaN above all."""
     bits = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
     return bits ^ ((bits >> 63) & _LOW_63_BITS)
 
 
-def ordered_to_floats(ordered: Int64s) -> npt.NDArray[np.float64]:
+def ordered_to_floats(ordered: Int64s) -> Floats:
     """Return the doubles (n,) whose ordered form is `ordered` (n,)."""
     return (ordered ^ ((ordered >> 63) & _LOW_63_BITS)).view(np.float64)

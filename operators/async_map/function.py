@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.classes import ClassKind
 from mixedmode.operators.process.function import OpenContext
 
-__all__ = ["AsyncMapFunction", "RefusedRequestError", "Request", "idempotency_key", "problem_of"]
+__all__ = ["ASYNC_MAP_FUNCTION", "AsyncMapFunction", "RefusedRequestError", "Request", "idempotency_key", "problem_of"]
 
 _KEY_BYTES = 16
 
@@ -52,6 +53,14 @@ class AsyncMapFunction:
 
     async def close(self) -> None:
         """Release resources. Called once at the end, also after a failure, if `open` was called."""
+
+
+ASYNC_MAP_FUNCTION = ClassKind(
+    noun="async map function",
+    key="async-map",
+    bases=(AsyncMapFunction,),
+    derives_from="mixedmode.process.AsyncMapFunction",
+)
 
 
 def problem_of(function: type[AsyncMapFunction], label: str) -> InvalidJobError | None:

@@ -26,16 +26,17 @@ import pyarrow as pa
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS, EXPIRIES, expiring_us
 from mixedmode.operators.async_map.calls import CallSettings
-from mixedmode.operators.async_map.reference import AsyncMapSource
+from mixedmode.operators.async_map.function import AsyncMapFunction
 from mixedmode.operators.async_map.rows import ENDS, joined_rows
 from mixedmode.operators.async_map.run import Run
+from mixedmode.operators.classes import ClassSource
 from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
     AppendedRows,
     Batch,
     Folded,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SideRows,
     SubtaskContext,
@@ -44,7 +45,7 @@ from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER
 from mixedmode.operators.top.rows import without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES
 from mixedmode.operators.window.stored import stored_in
-from mixedmode.sort import Combine, sort_table
+from mixedmode.sort import sort_table
 from mixedmode.state import StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES
 
@@ -52,7 +53,7 @@ __all__ = ["AsyncMapOperator"]
 
 
 @dataclass(frozen=True, slots=True)
-class AsyncMapOperator:
+class AsyncMapOperator(OperatorBase):
     """Add the answer to each row. Output: the key columns, the other columns of the input, the columns of the answer.
 
     The arguments of a batch are the columns of the row other than the key. `remember_ms`: how long an answer counts;
@@ -60,7 +61,7 @@ class AsyncMapOperator:
     """
 
     operator_id: str
-    function: AsyncMapSource
+    function: ClassSource[AsyncMapFunction]
     key_schema: KeySchema
     row_fields: tuple[pa.Field, ...]
     answer_fields: tuple[pa.Field, ...]
@@ -69,7 +70,6 @@ class AsyncMapOperator:
     remember_ms: int | None = None
     has_event_time: bool = True
 
-    attributes = OperatorAttributes()
     traits = OperatorTraits(state_uses_time=False, passes_event_time=True)
 
     @property
@@ -89,11 +89,6 @@ class AsyncMapOperator:
         return (*columns, pa.field(ENDS, pa.bool_()))
 
     @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
-        return ()
-
-    @property
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, the other columns of the row, the columns of the answer."""
         return (*self.key_schema.fields, *self.row_fields, *self.answer_fields)
@@ -102,11 +97,6 @@ class AsyncMapOperator:
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
         """The dead letters if `on_error` is `dead-letter`."""
         return {DEAD_LETTER_TAG: DEAD_LETTER_FIELDS} if self.on_error == "dead-letter" else {}
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: every row is emitted."""
-        return None
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return the batch's rows with their keys. No row is late."""
@@ -117,7 +107,7 @@ class AsyncMapOperator:
         times = np.zeros(len(encoded), np.int64) if batch.times_us is None else batch.times_us
         packed = joined_rows(encoded, times, np.arange(len(encoded), dtype=np.uint32))
         columns = [pa.array(groups), packed, *batch.arguments, pa.array(np.zeros(len(encoded), np.bool_))]
-        return Folded(pa.table(columns, schema=self._sorted_schema), np.empty(0, np.intp))
+        return Folded(pa.table(columns, schema=self._sorted_schema))
 
     def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
         """Yield the keys whose remembered answers end in this epoch."""

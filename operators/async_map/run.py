@@ -18,9 +18,8 @@ from mixedmode.operators.async_map.calls import CallSettings, outcomes_of
 from mixedmode.operators.async_map.failures import call_error, lifecycle_error, reason_of
 from mixedmode.operators.async_map.function import AsyncMapFunction, Request, idempotency_key
 from mixedmode.operators.async_map.loop import EventLoop
-from mixedmode.operators.async_map.reference import AsyncMapSource
 from mixedmode.operators.async_map.rows import ENDS, keys_of, times_of
-from mixedmode.operators.classes import file_of
+from mixedmode.operators.classes import ClassSource, file_of
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN, AppendedRows, SideRows, SubtaskContext
 from mixedmode.operators.process.failures import (
     DEAD_LETTER_FIELDS,
@@ -52,7 +51,7 @@ class StepSettings(Protocol):
         """The name of the step."""
 
     @property
-    def function(self) -> AsyncMapSource:
+    def function(self) -> ClassSource[AsyncMapFunction]:
         """The class."""
 
     @property

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.operators.co_group.function import CoGroupReference
+from mixedmode.operators.classes import ClassSource
+from mixedmode.operators.co_group.function import CoGroupFunction
 from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, OnError
 from mixedmode.operators.window.output import WINDOW_BOUNDS
@@ -23,7 +24,7 @@ class CoGroupBase(JoinBase):
 
     operator_id: str
     time_columns: tuple[int, int]
-    function: CoGroupReference
+    function: ClassSource[CoGroupFunction]
     function_fields: tuple[pa.Field, ...]
     on_error: OnError = "fail"
 

@@ -1,13 +1,13 @@
-"""The base class of functions over the rows of a key and window of two inputs, and references to them."""
+"""The base class of functions over the rows of a key and window of two inputs."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
-from mixedmode.operators.classes import ClassKind, NamedClass
+from mixedmode.operators.classes import ClassKind
 
-__all__ = ["CoGroupContext", "CoGroupFunction", "CoGroupReference"]
+__all__ = ["CO_GROUP_FUNCTION", "CoGroupContext", "CoGroupFunction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,9 @@ class CoGroupFunction:
         raise NotImplementedError(msg)
 
 
-class CoGroupReference(NamedClass[CoGroupFunction]):
-    """A class that is named in a job."""
-
-    __slots__ = ()
-    kind = ClassKind(
-        noun="co-group function",
-        key="class",
-        bases=(CoGroupFunction,),
-        derives_from="mixedmode.process.CoGroupFunction",
-    )
+CO_GROUP_FUNCTION = ClassKind(
+    noun="co-group function",
+    key="class",
+    bases=(CoGroupFunction,),
+    derives_from="mixedmode.process.CoGroupFunction",
+)

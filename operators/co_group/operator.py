@@ -54,7 +54,7 @@ class CoGroupOperator(CoGroupBase):
         return OperatorTraits(emits_windows=True, fires_by_watermark=True, state_uses_time=True)
 
     @property
-    def attributes(self) -> OperatorAttributes:  # type: ignore[override]  # a constant of other joins
+    def attributes(self) -> OperatorAttributes:
         """A row is in several windows if they overlap."""
         return OperatorAttributes(rows_per_record=self.windows.windows_per_record)
 

@@ -36,8 +36,7 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
-    NoSideOutputs,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -59,7 +58,7 @@ Groups = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
-class DeduplicateOperator(NoSideOutputs):
+class DeduplicateOperator(OperatorBase):
     """Emit one row per key. Output: the key columns, then the other columns of the input.
 
     `waits`: keep the first row by event time, else any. `has_event_time`: the first order column of the layout is the
@@ -72,8 +71,6 @@ class DeduplicateOperator(NoSideOutputs):
     waits: bool
     within_us: int | None
     has_event_time: bool
-
-    attributes = OperatorAttributes()
 
     def __post_init__(self) -> None:
         assert self.has_event_time or not self.goes_by_watermark, "the first row and `within` go by event time"
@@ -102,11 +99,6 @@ class DeduplicateOperator(NoSideOutputs):
     @property
     def input_fields(self) -> tuple[pa.Field, ...]:
         """None: the row itself is the sorter's key."""
-        return ()
-
-    @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
         return ()
 
     @property

@@ -5,21 +5,18 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.operators.interface import NoSideOutputs, OperatorAttributes
+from mixedmode.operators.interface import OperatorBase
 from mixedmode.operators.join.layout import JoinLayout
-from mixedmode.sort import Combine
 from mixedmode.time import EpochTime
 
 __all__ = ["JoinBase"]
 
 
 @dataclass(frozen=True, slots=True)
-class JoinBase(NoSideOutputs):
+class JoinBase(OperatorBase):
     """A join: the columns of its sides and of its output."""
 
     layout: JoinLayout
-
-    attributes = OperatorAttributes()
 
     def drops_alone(self, side: int) -> bool:  # noqa: ARG002 - for the joins that do
         """Return whether a row of a side that never has a partner leaves nothing in the result."""
@@ -35,16 +32,6 @@ class JoinBase(NoSideOutputs):
         return self.layout.input_fields
 
     @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: equal rows of a side make equal rows of the result."""
-        return ()
-
-    @property
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The selected columns."""
         return self.layout.output_fields
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: every row is kept."""
-        return None

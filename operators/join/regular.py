@@ -70,7 +70,6 @@ _KEPT: Mapping[JoinType, tuple[bool, bool]] = {
 }
 #: the sides of which a row is in the result by itself, because it has a match or none
 _DECIDED: Mapping[JoinType, tuple[bool, bool]] = {**_KEPT, "semi": (True, False)}
-_NO_ROWS = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +125,7 @@ class RegularJoinOperator(JoinBase):
         encoded = encode_keys(keys, self.layout.key_schema)
         groups = pa.array(key_groups(encoded, max_parallelism=max_parallelism))
         names = [KEY_GROUP_COLUMN, KEY_COLUMN, *(field.name for field in self.input_fields)]
-        return Folded(pa.table([groups, encoded, pa.array(sides), *columns], names=names), _NO_ROWS)
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: a key without a new row does not change."""
-        del context
-        return iter(())
+        return Folded(pa.table([groups, encoded, pa.array(sides), *columns], names=names))
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[Changes]:
         """Yield the changes of the result. Write the rows of both sides."""

@@ -17,12 +17,13 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.classes import ClassKind
 from mixedmode.operators.process.context import Record
 from mixedmode.operators.process.function import Rows
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.tables import column_of
 
-__all__ = ["MapContext", "MapFunction", "keeps_list", "problem_of"]
+__all__ = ["MAP_FUNCTION", "MapContext", "MapFunction", "keeps_list", "problem_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,11 @@ class MapFunction:
 
     def close(self) -> None:
         """Release resources. Called once at the end, also after a failure."""
+
+
+MAP_FUNCTION = ClassKind(
+    noun="map function", key="map", bases=(MapFunction,), derives_from="mixedmode.process.MapFunction"
+)
 
 
 def records_of(rows: pa.Table) -> list[dict[str, Any]]:

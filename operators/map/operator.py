@@ -13,11 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
-from mixedmode.operators.classes import file_of
+from mixedmode.operators.classes import ClassSource, file_of
 from mixedmode.operators.map.failures import map_error
 from mixedmode.operators.map.function import MapContext, MapFunction, keeps_list, maps_tables, problem_of, records_of
 from mixedmode.operators.map.items import ItemCodec
-from mixedmode.operators.map.reference import MapSource
 from mixedmode.operators.process.failures import PASSED_THROUGH
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError
 
@@ -49,7 +48,7 @@ class MapOperator:
     """
 
     operator_id: str
-    function: MapSource
+    function: ClassSource[MapFunction]
     record_fields: tuple[pa.Field, ...]
     output_fields: tuple[pa.Field, ...]
 

@@ -6,6 +6,9 @@ from mixedmode.operators.process.context import BroadcastRows, Context, Record, 
 from mixedmode.operators.process.descriptions import incompatibilities
 from mixedmode.operators.process.failures import DEAD_LETTER_FIELDS, DEAD_LETTER_TAG, SKIPPED_TAG, OnError
 from mixedmode.operators.process.function import (
+    CO_PROCESS_FUNCTION,
+    PROCESS_FUNCTION,
+    AnyFunction,
     KeyedBatchProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
@@ -15,36 +18,27 @@ from mixedmode.operators.process.function import (
 )
 from mixedmode.operators.process.maps import MapState
 from mixedmode.operators.process.operator import ProcessOperator, state_schema_of
-from mixedmode.operators.process.reference import (
-    CoFunctionReference,
-    FunctionReference,
-    FunctionSource,
-    LocalCoFunction,
-    LocalFunction,
-)
 from mixedmode.operators.process.states import AggregatingState, ListState, ReducingState, ValueState
 from mixedmode.operators.process.ttl import Ttl
 from mixedmode.operators.process.versions import BroadcastInput
 
 __all__ = [
+    "CO_PROCESS_FUNCTION",
     "DEAD_LETTER_FIELDS",
     "DEAD_LETTER_TAG",
+    "PROCESS_FUNCTION",
     "SKIPPED_TAG",
     "AggregatingState",
+    "AnyFunction",
     "BroadcastInput",
     "BroadcastRows",
     "Broadcasts",
-    "CoFunctionReference",
     "CoProcessOperator",
     "Context",
-    "FunctionReference",
-    "FunctionSource",
     "KeyedBatchProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "ListState",
-    "LocalCoFunction",
-    "LocalFunction",
     "MapState",
     "OnError",
     "OpenContext",

@@ -28,9 +28,8 @@ from mixedmode.operators.process.failures import (
     dead_letter,
     function_error,
 )
-from mixedmode.operators.process.function import KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.operators.process.function import AnyFunction, KeyedBatchProcessFunction, KeyedProcessFunction
 from mixedmode.operators.process.records import python_records
-from mixedmode.operators.process.reference import AnyFunction
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError, as_frame
 from mixedmode.operators.process.timers import TimerQueue
 from mixedmode.operators.process.turns import Turns

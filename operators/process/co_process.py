@@ -23,10 +23,9 @@ from mixedmode.operators.process.calls import Calls, Feed, StepSettings
 from mixedmode.operators.process.chunks import Chunk
 from mixedmode.operators.process.due import KIND_COLUMN, RECORD, RECORD_OF_RIGHT
 from mixedmode.operators.process.failures import PASSED_THROUGH, Call
-from mixedmode.operators.process.function import KeyedCoProcessFunction
+from mixedmode.operators.process.function import AnyFunction, KeyedCoProcessFunction
 from mixedmode.operators.process.operator import ProcessOperator
 from mixedmode.operators.process.records import python_records
-from mixedmode.operators.process.reference import AnyFunction
 from mixedmode.operators.process.turns import Turns
 from mixedmode.operators.tables import column_of
 from mixedmode.time import EpochTime

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from mixedmode.operators.classes import ClassKind
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.process.context import Context, Record
 
@@ -107,3 +108,19 @@ class KeyedBatchProcessFunction(_Function):
         del rows, context
         msg = f"{type(self).__name__} has no method process_rows. Write one"
         raise NotImplementedError(msg)
+
+
+AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction | KeyedCoProcessFunction
+
+PROCESS_FUNCTION: ClassKind[AnyFunction] = ClassKind(
+    noun="process function",
+    key="process",
+    bases=(KeyedProcessFunction, KeyedBatchProcessFunction),
+    derives_from="mixedmode.process.KeyedProcessFunction or KeyedBatchProcessFunction",
+)
+CO_PROCESS_FUNCTION: ClassKind[AnyFunction] = ClassKind(
+    noun="co-process function",
+    key="class",
+    bases=(KeyedCoProcessFunction,),
+    derives_from="mixedmode.process.KeyedCoProcessFunction",
+)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
-from mixedmode.operators.classes import file_of
+from mixedmode.operators.classes import ClassSource, file_of
 from mixedmode.operators.interface import (
     KEY_COLUMN,
     KEY_GROUP_COLUMN,
@@ -27,6 +27,7 @@ from mixedmode.operators.interface import (
     Batch,
     Folded,
     OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SideRows,
     SubtaskContext,
@@ -42,13 +43,11 @@ from mixedmode.operators.process.failures import (
     OnError,
     lifecycle_error,
 )
-from mixedmode.operators.process.function import KeyedBatchProcessFunction, OpenContext, RecordAttributes
+from mixedmode.operators.process.function import AnyFunction, KeyedBatchProcessFunction, OpenContext, RecordAttributes
 from mixedmode.operators.process.maps import MAP_STATE_ID
-from mixedmode.operators.process.reference import AnyFunction, FunctionSource
 from mixedmode.operators.process.states import State
 from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
 from mixedmode.operators.process.turns import Turns
-from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor
 from mixedmode.time import EpochTime
 
@@ -56,7 +55,7 @@ _BYTES = (pa.field("value", pa.large_binary()),)
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOperator:
+class ProcessOperator(OperatorBase):
     """Calls `function` for each key. Implements operators.interface.KeyedOperator.
 
     record_fields: the columns of a record, in the order of Batch.arguments.
@@ -69,7 +68,7 @@ class ProcessOperator:
     """
 
     operator_id: str
-    function: FunctionSource
+    function: ClassSource[AnyFunction]
     key_schema: KeySchema
     record_fields: tuple[pa.Field, ...]
     output_fields: tuple[pa.Field, ...]
@@ -109,11 +108,6 @@ class ProcessOperator:
         return (*columns, pa.field(KIND_COLUMN, KIND_TYPE), *version)
 
     @property
-    def output_key(self) -> tuple[pa.Field, ...]:
-        """None: the output is append-only."""
-        return ()
-
-    @property
     def side_outputs(self) -> Mapping[str, tuple[pa.Field, ...]]:
         """The side outputs of the function, and the dead letters if `on_error` is `dead-letter`."""
         letters = {DEAD_LETTER_TAG: DEAD_LETTER_FIELDS} if self.on_error == "dead-letter" else {}
@@ -122,12 +116,7 @@ class ProcessOperator:
     @property
     def attributes(self) -> OperatorAttributes:
         """The attributes that the function's class declares."""
-        return self.function.attributes
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: a function sees every record."""
-        return None
+        return self.function.load().attributes
 
     def state_schema(self) -> Mapping[str, object]:
         """Return the function's declared states as JSON, for the manifest; see `incompatibilities`.
@@ -141,7 +130,7 @@ class ProcessOperator:
         """Return the batch's rows with their keys. A record is late only for a function with broadcast inputs."""
         assert batch.weights is None, "a process function takes no changelog"
         if self.broadcasts is None:
-            return Folded(self._keyed(batch, max_parallelism), np.empty(0, np.intp))
+            return Folded(self._keyed(batch, max_parallelism))
         records = self._keyed(self.broadcasts.mains_of(batch, late_us), max_parallelism)
         sent = self.broadcasts.sent(batch, late_us, self._sorted_schema, self.key_schema, max_parallelism)
         return Folded(pa.concat_tables([records, *sent]), late_rows(batch, late_us))
@@ -229,7 +218,7 @@ class ProcessOperator:
             raise lifecycle_error(error, operator_id=self.operator_id, file=file_of(function), method=method) from error
 
 
-def state_schema_of(function: FunctionSource) -> Mapping[str, object]:
+def state_schema_of(function: ClassSource[AnyFunction]) -> Mapping[str, object]:
     """Return the states that a function declares: see ProcessOperator.state_schema."""
     states = declared_states(function.create())
     return {"version": 1, "states": {name: state.as_json() for name, state in sorted(states.items())}}

@@ -36,8 +36,7 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
-    NoSideOutputs,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -53,12 +52,11 @@ from mixedmode.state.keys import PREFIX_BYTES, stored_keys
 RANK = pa.field("rank", pa.int32())
 _WEIGHT = pa.field("weight", pa.int64())
 _STATE_ID = 0
-_NO_ROWS = np.empty(0, np.intp)
 Groups = npt.NDArray[np.uint16]
 
 
 @dataclass(frozen=True, slots=True)
-class TopOperator(NoSideOutputs):
+class TopOperator(OperatorBase):
     """Keep the best `n` rows of each key. Output: key, rank, other columns; without rank if not `has_rank`.
 
     The arguments of a batch are the columns of the row, and those that the order needs besides: `order_arguments` has
@@ -73,7 +71,6 @@ class TopOperator(NoSideOutputs):
     emits_retractions: bool = False
     emits_full_snapshot: bool = False
 
-    attributes = OperatorAttributes()
     traits = OperatorTraits(emits=Changelog.RETRACT, can_emit_full_snapshot=True, state_uses_time=False)
 
     @property
@@ -117,12 +114,7 @@ class TopOperator(NoSideOutputs):
         row = columns[: len(self.layout.row_fields)]
         table = packed_table(self.layout, keys, order, row, max_parallelism=max_parallelism)
         table = table.append_column(WEIGHT_COLUMN, pa.array(weights))
-        return Folded(self._combined(sort_table(table)) if drops_rows else table, _NO_ROWS)
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: a key without a new row does not change."""
-        del context
-        return iter(())
+        return Folded(self._combined(sort_table(table)) if drops_rows else table)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[KeyedChanges]:
         """Merge sorted rows with the stored rows of their keys. Yield the changed ranks, and write the changed rows."""

@@ -29,8 +29,7 @@ from mixedmode.operators.interface import (
     AppendedRows,
     Batch,
     Folded,
-    NoSideOutputs,
-    OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -39,16 +38,14 @@ from mixedmode.operators.window.fold import fold_records, times_of
 from mixedmode.operators.window.keys import Int64s, stored_schema
 from mixedmode.operators.window.output import WINDOW_BOUNDS, WINDOW_NUMBER, instants
 from mixedmode.operators.window.partials import Bools, take_all
-from mixedmode.sort import Combine
 from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.time import checked_times
 
-_NO_ROWS = np.empty(0, np.intp)
 _COUNTERS = tuple(pa.field(name, pa.int64()) for name in ("_windows", "_records", "_least_us", "_greatest_us"))
 
 
 @dataclass(frozen=True, slots=True)
-class CountWindowAggregateOperator(NoSideOutputs):
+class CountWindowAggregateOperator(OperatorBase):
     """Aggregate count windows. Output: key, window_number, window_start, window_end, results.
 
     `key_schema` is None for un-keyed input. `window_number` counts the windows of a key from 0. The bounds are the
@@ -59,7 +56,7 @@ class CountWindowAggregateOperator(NoSideOutputs):
     key_schema: KeySchema | None
     count: int
 
-    attributes = OperatorAttributes()
+    combine = None  # the operator needs every single record, in order
     traits = OperatorTraits()
 
     @property
@@ -82,11 +79,6 @@ class CountWindowAggregateOperator(NoSideOutputs):
         """The key columns, the number and bounds of the window, and the results."""
         return (*self.output_key, *WINDOW_BOUNDS, *self.aggregator.result_fields)
 
-    @property
-    def combine(self) -> Combine | None:
-        """None: the operator needs every single record, in order."""
-        return None
-
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
         """Return one partial per record. Raises InvalidJobError for an event time at which no window can end."""
         del late_us  # a count window does not end at a time, so no record is late for it
@@ -94,12 +86,7 @@ class CountWindowAggregateOperator(NoSideOutputs):
         folded = fold_records(batch, self.key_schema, self.aggregator, max_parallelism=max_parallelism)
         names = [KEY_GROUP_COLUMN, KEY_COLUMN, TIME_COLUMN, *(field.name for field in self.input_fields)]
         columns = [pa.array(folded.groups), folded.keys, pa.array(folded.ends), *folded.registers]
-        return Folded(pa.table(columns, names=names), _NO_ROWS)
-
-    def due(self, context: SubtaskContext) -> Iterator[pa.Table]:
-        """Yield nothing: a key without a new record does not change."""
-        del context
-        return iter(())
+        return Folded(pa.table(columns, names=names))
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Sorted partials, whole keys: yields the windows that are full; writes the others."""

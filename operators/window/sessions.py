@@ -36,8 +36,8 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
-    NoSideOutputs,
     OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -49,7 +49,7 @@ from mixedmode.operators.window.partials import CHANGED, Layout
 from mixedmode.operators.window.session_state import END, ENDS_ID, SESSIONS_ID, SessionState, session_states
 from mixedmode.operators.window.settle_sessions import SessionSettlement
 from mixedmode.operators.window.stored import stored_in
-from mixedmode.sort import Combine, sort_table
+from mixedmode.sort import sort_table
 from mixedmode.state import RowCodec, StateDescriptor
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, checked_times, shifted_us
@@ -58,7 +58,7 @@ BEYOND_END_US = 1  # how far the watermark must be beyond the end of a session f
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAggregateOperator(NoSideOutputs):
+class SessionAggregateOperator(OperatorBase):
     """Aggregate sessions. Output: window_start, window_end, key, results.
 
     `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. Rows of the input
@@ -71,6 +71,8 @@ class SessionAggregateOperator(NoSideOutputs):
     allowed_lateness_us: int
     early_every_ms: int | None
     emits_retractions: bool
+
+    combine = None  # `process` merges the sessions, when all sessions of a key are present
 
     @property
     def traits(self) -> OperatorTraits:
@@ -111,11 +113,6 @@ class SessionAggregateOperator(NoSideOutputs):
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The bounds of the session, the key columns, and the results."""
         return (*self.output_key, *self.aggregator.result_fields)
-
-    @property
-    def combine(self) -> Combine | None:
-        """None: `process` merges the sessions, when all sessions of a key are present."""
-        return None
 
     @property
     def layout(self) -> Layout:

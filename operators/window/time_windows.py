@@ -35,8 +35,8 @@ from mixedmode.operators.interface import (
     Batch,
     Changelog,
     Folded,
-    NoSideOutputs,
     OperatorAttributes,
+    OperatorBase,
     OperatorTraits,
     SubtaskContext,
 )
@@ -57,7 +57,7 @@ _STATE_ID = 0
 
 
 @dataclass(frozen=True, slots=True)
-class TimeWindowAggregateOperator(NoSideOutputs):
+class TimeWindowAggregateOperator(OperatorBase):
     """Aggregate time windows. Output: window_start, window_end, key, results.
 
     `key_schema` is None for un-keyed input. `emits_retractions`: another keyed step is downstream. `is_changelog`: rows

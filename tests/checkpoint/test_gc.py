@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from mixedmode.checkpoint import gc, paths
 from mixedmode.checkpoint.decide import CommitPermit
-from mixedmode.checkpoint.gc import (
-    collect_orphans,
-    discard_attempts,
-    drop_checkpoint,
-    find_orphans,
-    unneeded_files,
-)
+from mixedmode.checkpoint.gc import collect_orphans, discard_attempts, drop_checkpoint, find_orphans, unneeded_files
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest

@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint.source_log import (
-    LoggedFile,
-    beginning,
-    ends_of,
-    extended,
-    files_named,
-    log_of,
-    newest_files,
-)
+from mixedmode.checkpoint.source_log import LoggedFile, beginning, ends_of, extended, files_named, log_of, newest_files
 from mixedmode.checkpoint.types import SourceLog
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)

@@ -80,7 +80,6 @@ def test_a_new_python_is_good(version: tuple[int, int, int]) -> None:
 def test_too_old_a_python_names_the_package_to_install() -> None:
     assert failed(replace(HEALTHY, python_version=(3, 9, 18))) == Finding(
         "Python",
-        ok=False,
         found="3.9.18",
         needed="3.11 or later",
         fix="sudo apt-get install -y python3.11 python3.11-venv, and make a new virtual environment with it",

@@ -58,12 +58,6 @@ KNOWN_IN_SOURCE = (
 )
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def refused(text: str, *overrides: str) -> list[str]:
     """The lines of the one message about a job file `job.yaml` with this text, in the current directory."""
     Path("job.yaml").write_text(text, encoding="utf-8")

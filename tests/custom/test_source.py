@@ -13,10 +13,11 @@ import pytest
 from pyspark.sql.types import CharType, LongType, StructField, StructType, YearMonthIntervalType
 
 from mixedmode.connectors import CustomSource
-from mixedmode.connectors.custom.instances import CustomSourceClass
+from mixedmode.connectors.custom.instances import CUSTOM_SOURCE
 from mixedmode.connectors.custom.source import _columns
 from mixedmode.connectors.custom.stream import Calls, checked_offset
 from mixedmode.errors import InvalidJobError, RetryableError
+from mixedmode.operators.classes import NamedClass
 from mixedmode.spark.custom_errors import custom_problem
 
 DDL = "id long, at timestamp, city string"
@@ -58,7 +59,7 @@ class Given(CustomSource):
 def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
     monkeypatch.setattr(Given, "splits_given", [0])
     monkeypatch.setattr(Given, "batches_given", [])
-    return Calls(CustomSourceClass(__name__, "Given"), SCHEMA)
+    return Calls(NamedClass(CUSTOM_SOURCE, __name__, "Given"), SCHEMA)
 
 
 def read(calls: Calls) -> list[dict[str, Any]]:
@@ -135,7 +136,7 @@ def test_an_offset_that_went_back_is_told_and_not_read(
     monkeypatch.setattr(Given, "latest_given", now)
     with pytest.raises(InvalidJobError, match=message):
         calls.latest()
-    restarted = Calls(CustomSourceClass(__name__, "Given"), SCHEMA)
+    restarted = Calls(NamedClass(CUSTOM_SOURCE, __name__, "Given"), SCHEMA)
     assert restarted.latest() == now, "a new process does not know the offset before"
     with pytest.raises(InvalidJobError, match=message):
         restarted.splits(before, now)
@@ -155,13 +156,13 @@ def test_other_offsets_are_the_sources_own_affair(
 
 @pytest.mark.parametrize("offset", [None, 17, "2024-06", {"north": [1, 2], "south": {"a": None}}, 1.5, True])
 def test_an_offset_is_anything_that_json_gives_back(offset: Any) -> None:
-    assert checked_offset(CustomSourceClass("m", "C"), offset) == offset
+    assert checked_offset(NamedClass(CUSTOM_SOURCE, "m", "C"), offset) == offset
 
 
 @pytest.mark.parametrize("offset", [{1: 2}, (1, 2), AT, float("nan"), {"a": b"x"}])
 def test_an_offset_that_comes_back_as_another_is_refused(offset: Any) -> None:
     with pytest.raises(InvalidJobError, match=r"of the custom source must return what .* class=m:C, method=latest"):
-        checked_offset(CustomSourceClass("m", "C"), offset)
+        checked_offset(NamedClass(CUSTOM_SOURCE, "m", "C"), offset)
 
 
 @pytest.mark.parametrize(
@@ -179,11 +180,11 @@ def test_columns_that_spark_takes_from_no_batch_are_refused_before_anything_runs
     schema: StructType, message: str
 ) -> None:
     with pytest.raises(InvalidJobError, match=rf"^sources\.s: `schema` of the custom source .*{message}"):
-        _columns(schema, CustomSourceClass("m", "C"), "sources.s")
+        _columns(schema, NamedClass(CUSTOM_SOURCE, "m", "C"), "sources.s")
 
 
 def test_equal_offsets_are_one_text() -> None:
-    named = CustomSourceClass("m", "C")
+    named = NamedClass(CUSTOM_SOURCE, "m", "C")
     assert str(checked_offset(named, {"b": 1, "a": 2})) == str(checked_offset(named, {"a": 2, "b": 1}))
 
 
@@ -202,7 +203,7 @@ def test_an_error_of_a_class_is_found_in_the_text_that_spark_makes_of_it() -> No
 def test_the_document_names_a_folder(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.py").write_text("from mixedmode.connectors import CustomSource\nclass C: pass\n")
     with pytest.raises(InvalidJobError, match=r"this is no custom source\. Name a class that derives from mixedmode\."):
-        CustomSourceClass.parse("elsewhere:C", {}, str(tmp_path)).load()
+        CUSTOM_SOURCE.named("elsewhere:C", {}, str(tmp_path)).load()
 
 
 def test_the_process_that_looks_for_new_data_imports_no_settings() -> None:

@@ -102,12 +102,6 @@ def code_in(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 # --- job files -------------------------------------------------------------------------------------------------------
 
 

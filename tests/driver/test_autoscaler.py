@@ -10,22 +10,9 @@ from mixedmode.driver.rescaling import Rescaling
 from mixedmode.job import Job, Sink, Source
 from mixedmode.job.arguments import AutoscalerArguments
 from tests.checkpoint.examples import a_manifest
-from tests.harness import Recording, checkpoint_log
+from tests.harness import HandClock, Recording, checkpoint_log
 
 INTERVAL_SECONDS = 1.0
-
-
-@dataclass
-class Time:
-    """A clock that stands still until it is moved."""
-
-    at: float = 1_000_000.0
-
-    def now_ms(self) -> int:
-        return int(self.at * 1000)
-
-    def seconds(self) -> float:
-        return self.at
 
 
 @dataclass
@@ -40,7 +27,7 @@ class Simulated:
     spark_says: float | None = None
 
     def __post_init__(self) -> None:
-        self.clock, self.observer = Time(), Recording()
+        self.clock, self.observer = HandClock(), Recording()
         self.log = checkpoint_log(self.folder)
         self.log.create_identity(JobIdentity("j", 128, {}))
         self.start()

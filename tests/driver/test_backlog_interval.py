@@ -11,6 +11,7 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.config import JobSpec, ModePolicy
 from mixedmode.driver.phases import Phases
 from tests.config.refusals import SMALLEST_JOB
+from tests.harness import HandClock
 
 
 class RecordedStop(threading.Event):
@@ -26,23 +27,10 @@ class RecordedStop(threading.Event):
         return self.is_set()
 
 
-class Stopwatch:
-    """A clock that only the epochs move."""
-
-    def __init__(self) -> None:
-        self.elapsed = 0.0
-
-    def now_ms(self) -> int:
-        return round(1000 * self.elapsed)
-
-    def seconds(self) -> float:
-        return self.elapsed
-
-
 class Runner:
     """Runs epochs of known lengths: {epoch: (is backlog, seconds)}."""
 
-    def __init__(self, epochs: dict[int, tuple[bool, float]], clock: Stopwatch) -> None:
+    def __init__(self, epochs: dict[int, tuple[bool, float]], clock: HandClock) -> None:
         self.latest: Any = SimpleNamespace(epoch=Epoch(0), is_backlog=True)
         self._epochs = epochs
         self._clock = clock
@@ -50,13 +38,13 @@ class Runner:
     def run(self, _batch: object, epoch: Epoch, _settings: object, *, is_catching_up: bool) -> None:
         assert not is_catching_up, "these epochs are live"
         is_backlog, seconds = self._epochs[epoch]
-        self._clock.elapsed += seconds
+        self._clock.at += seconds
         self.latest = SimpleNamespace(epoch=epoch, is_backlog=is_backlog)
 
 
 def waits(epochs: dict[int, tuple[bool, float]], *, backlog_ms: int, live_ms: int = 1000) -> list[float | None]:
     """Return the pauses of the job after its live epochs, in seconds."""
-    clock, stop = Stopwatch(), RecordedStop()
+    clock, stop = HandClock(), RecordedStop()
     context: Any = SimpleNamespace(
         spec=JobSpec.model_validate(SMALLEST_JOB),
         log=SimpleNamespace(store=SimpleNamespace(list=lambda _folder: [])),

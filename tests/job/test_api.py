@@ -26,11 +26,7 @@ from mixedmode.job.arguments import AutoscalerArguments
 
 FLIGHTS_DDL = "date timestamp, origin string, destination string, delay long, distance long"
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def airport_delays() -> Job:

@@ -73,12 +73,6 @@ def explained(job: Job) -> list[str]:
     return explain_plan(spec, local_plan(spec, job.where), cores=2).splitlines()
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def test_a_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
     job = (
         events()

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode import SideOutput
-from mixedmode.config import (
-    KeyedAggregateStep,
-    ProcessStep,
-    SessionSpec,
-    job_spec_from_mapping,
-)
+from mixedmode.config import KeyedAggregateStep, ProcessStep, SessionSpec, job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 
@@ -25,11 +20,7 @@ NOT_A_DURATION = (
     "or 1h30m, or a bare 0."
 )
 
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def events() -> Job:

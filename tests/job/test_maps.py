@@ -10,7 +10,8 @@ import yaml
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.operators.map import MapOperator, MapReference
+from mixedmode.operators.classes import NamedClass
+from mixedmode.operators.map import MAP_FUNCTION, MapOperator
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.job_plan import JobPlan, ResultPlan
 from mixedmode.plan.reads import Reads, SqlText
@@ -27,10 +28,7 @@ class Same(MapFunction):
         return record
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("folder")
 
 
 def lines(**settings: Any) -> Job:
@@ -40,7 +38,7 @@ def lines(**settings: Any) -> Job:
 
 def stage(name: str, redistribution: Redistribution = None, *, keeps_list: bool = True, sql: str = "") -> MapStage:
     reads = Reads(("sql-1",), (SqlText(sql, {"s": "s"}, "sql-1"),), ("s",)) if sql else Reads(("s",), sources=("s",))
-    operator = MapOperator(name, MapReference("a.b", "C"), FIELDS, FIELDS)
+    operator = MapOperator(name, NamedClass(MAP_FUNCTION, "a.b", "C"), FIELDS, FIELDS)
     return MapStage(name, reads, operator, keeps_list, redistribution)
 
 

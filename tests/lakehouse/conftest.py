@@ -8,11 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.connectors.kafka.jars import kafka_connector
-from mixedmode.connectors.lakehouse.jars import delta_jars, iceberg_jars
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark.session import open_session
 from tests.harness import JAVA_OPTIONS
+from tests.lakehouse.jars import delta_jars, iceberg_jars
 from tests.lakehouse.tables import SPARK
 
 

@@ -8,6 +8,7 @@ import os
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -74,7 +75,7 @@ class RunState(State):
             if self.epochs == 0:
                 yield SingleKeyBackend(writer)
             else:
-                wanted = [WantedRun(str(run.path), _Link(run.path)) for run in self._runs]
+                wanted = [WantedRun(str(run.path), partial(os.link, run.path)) for run in self._runs]
                 with open_replica(self._folder / "replica", wanted, attempt="a") as replica:
                     per_group = sum(run.entries for run in self._runs) / MAX_PARALLELISM
                     yield RocksDBBackend(replica, writer, {0: per_group, 1: per_group})
@@ -84,14 +85,6 @@ class RunState(State):
                     columns_of(self._folder / "replica").keep(str(run.path), run.columns)
             self._runs += new
         self.epochs += 1
-
-
-class _Link:
-    def __init__(self, source: Path) -> None:
-        self._source = source
-
-    def __call__(self, target: Path) -> None:
-        os.link(self._source, target)
 
 
 def map_side(

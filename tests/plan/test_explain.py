@@ -13,7 +13,7 @@ from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.graph import MAIN
 from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.keys import KeySchema
-from mixedmode.operators.process import FunctionReference, ProcessOperator
+from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.explain_order import order_lines
 from mixedmode.plan.job_plan import JobPlan, ResultPlan, SourceRows
@@ -57,7 +57,7 @@ def stage_of(step: KeyedAggregateStep | ProcessStep) -> KeyedStage:
         arguments: Mapping[str, pa.DataType] = COLUMNS
         operator = ProcessOperator(
             operator_id="process-1",
-            function=FunctionReference.parse(step.process, step.args),
+            function=PROCESS_FUNCTION.named(step.process, step.args),
             key_schema=KeySchema(keys),
             record_fields=FIELDS,
             output_fields=(pa.field("k", pa.string()), pa.field("n", pa.int64())),

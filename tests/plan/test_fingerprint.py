@@ -42,7 +42,6 @@ COLUMNS = {
     "n > 0": pa.bool_(),
 }
 KEYS = {"k": pa.string(), "g": pa.int32()}
-REGRESSIONS = ("avgx", "avgy", "count", "intercept", "r2", "slope", "sxx", "sxy", "syy")
 CALLS = {
     "count": ("count(*)", "count(n)", "count(distinct s)"),
     "sum": ("sum(n)", "sum(d)", "sum(x)"),

@@ -18,7 +18,8 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
-from mixedmode.operators.async_map import AsyncMapOperator, AsyncMapReference, CallSettings
+from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapOperator, CallSettings
+from mixedmode.operators.classes import NamedClass
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import KeyedOperator
@@ -72,7 +73,7 @@ OPERATORS: list[KeyedOperator] = [
     DeduplicateOperator(LAYOUT, (), waits=True, within_us=60, has_event_time=True),
     AsyncMapOperator(
         "asked",
-        AsyncMapReference("a", "B"),
+        NamedClass(ASYNC_MAP_FUNCTION, "a", "B"),
         KEYS,
         (),
         (pa.field("n", pa.int64()), pa.field("amount", DECIMAL)),

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
-from mixedmode_services.kafka import KafkaBroker
+from mixedmode_services.kafka import KafkaBroker, kafka_broker
 from mixedmode_services.postgres import PostgresServer, find_binaries
 
 if TYPE_CHECKING:

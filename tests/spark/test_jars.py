@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from mixedmode.connectors.kafka.jars import kafka_connector
-from mixedmode.connectors.lakehouse import jars as lakehouse_jars
-from mixedmode.connectors.lakehouse.jars import delta_jars, iceberg_jars
 from mixedmode.errors import RetryableError
 from mixedmode.spark import jars
 from mixedmode.spark.jars import Jars, fetch, required_java
+from tests.lakehouse import jars as lakehouse_jars
+from tests.lakehouse.jars import delta_jars, iceberg_jars
 from tests.services.fixtures import need_kafka
 
 NOWHERE = Jars(("org.example.nowhere:nothing:1.0",))

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,16 +19,6 @@ from mixedmode.state.rocksdb.replica import WantedRun
 Entries = Mapping[bytes, bytes | None]  # None for a deleted key
 
 
-@dataclass(frozen=True, slots=True)
-class HardLink:
-    """Fetches a committed run as a folder on the same disk gives it: as another name of the committed file."""
-
-    source: Path
-
-    def __call__(self, target: Path) -> None:
-        os.link(self.source, target)
-
-
 def write_run(folder: Path, entries: Entries, *, state_id: int = 0) -> LocalRun:
     """A finished run with these entries."""
     keys = sorted(entries)
@@ -41,7 +31,7 @@ def write_run(folder: Path, entries: Entries, *, state_id: int = 0) -> LocalRun:
 def wanted_runs(folder: Path, runs: Sequence[Entries]) -> list[WantedRun]:
     """Committed runs in `folder`, oldest first."""
     written = [write_run(folder / str(number), entries) for number, entries in enumerate(runs)]
-    return [WantedRun(f"run-{number}", HardLink(run.path)) for number, run in enumerate(written)]
+    return [WantedRun(f"run-{number}", partial(os.link, run.path)) for number, run in enumerate(written)]
 
 
 def laid_over(runs: Sequence[Entries]) -> dict[bytes, bytes]:

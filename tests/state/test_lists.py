@@ -8,14 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.state.lists import (
-    LIST_BYTES_MAX,
-    Lists,
-    check_size,
-    list_bytes,
-    redistribute,
-    rescaling_problem,
-)
+from mixedmode.state.lists import LIST_BYTES_MAX, Lists, check_size, list_bytes, redistribute, rescaling_problem
 
 CHAIN = (1, 2, 4, 3, 1)
 ITEMS = st.text("abc", max_size=3)

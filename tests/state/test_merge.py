@@ -1,5 +1,7 @@
 """Merging runs: the newest entry of each key, and deleted keys as long as an older run may hold them."""
 
+import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,16 +16,7 @@ from mixedmode.state.rocksdb import columns as columns_module
 from mixedmode.state.rocksdb.columns import ColumnsFolder, ColumnsWriter, RunColumns
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun
-from tests.state.runs import (
-    Entries,
-    HardLink,
-    contents,
-    entries_of,
-    laid_over,
-    run_entries,
-    wanted_runs,
-    write_run,
-)
+from tests.state.runs import Entries, contents, entries_of, laid_over, run_entries, wanted_runs, write_run
 
 ALL_GROUPS = KeyGroupRange(0, 2**15)
 FIXED_KEYS = st.lists(st.sampled_from([b"\x00", b"a", b"\xff"]), min_size=3, max_size=3).map(
@@ -73,8 +66,8 @@ def test_a_merged_run_over_older_ones_stands_for_the_runs_it_was_merged_from(
     run = merged(folder, runs, keeps_tombstones=True)
     assert run.entries == len({key for entries in runs for key in entries}), "deleted keys included"
     wanted = [
-        WantedRun("older", HardLink(write_run(folder / "older", older).path)),
-        WantedRun("merged", HardLink(run.path)),
+        WantedRun("older", partial(os.link, write_run(folder / "older", older).path)),
+        WantedRun("merged", partial(os.link, run.path)),
     ]
     with open_replica(folder / "r", wanted, attempt="a") as replica:
         assert contents(replica) == laid_over([older, *runs])
@@ -89,7 +82,7 @@ def test_a_merged_run_with_nothing_below_it_forgets_deleted_keys(
     run = merged(folder, runs, keeps_tombstones=False)
     expected = laid_over(runs)
     assert run.entries == max(1, len(expected)), "a run is never empty, so one deleted key may stay"
-    with open_replica(folder / "r", [WantedRun("merged", HardLink(run.path))], attempt="a") as replica:
+    with open_replica(folder / "r", [WantedRun("merged", partial(os.link, run.path))], attempt="a") as replica:
         assert contents(replica) == expected
 
 
@@ -112,7 +105,7 @@ def test_a_merge_takes_of_its_runs_what_is_of_its_key_groups(
         return
     assert run is not None
     assert run.entries == (len({key for e in inside for key in e}) if keeps else max(1, len(laid_over(inside))))
-    with open_replica(folder / "r", [WantedRun("merged", HardLink(run.path))], attempt="a") as replica:
+    with open_replica(folder / "r", [WantedRun("merged", partial(os.link, run.path))], attempt="a") as replica:
         assert contents(replica) == laid_over(inside)
 
 

@@ -1,5 +1,6 @@
 """A replica of several states, each with merges of its own, always holds what the manifest says, and rarely anew."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from mixedmode.checkpoint.types import RunFile
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb.replica import WantedRun, missing_runs
-from tests.state.runs import Entries, HardLink, contents, keys_of_groups, write_run
+from tests.state.runs import Entries, contents, keys_of_groups, write_run
 
 STATES = 3
 GROUPS = KeyGroupRange(0, 4)
@@ -87,7 +88,7 @@ class History:
         def fetching(run: RunFile) -> Callable[[Path], None]:
             def fetch(target: Path) -> None:
                 fetched.append(run.path)
-                HardLink(self._folder / run.path / f"state-{run.state_id:03}.sst")(target)
+                os.link(self._folder / run.path / f"state-{run.state_id:03}.sst", target)
 
             return fetch
 

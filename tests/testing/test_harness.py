@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.errors import InternalError, InvalidJobError
-from mixedmode.operators.process import LocalFunction, ProcessOperator
+from mixedmode.operators.classes import GivenClass
+from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
 from mixedmode.process import MAX_WATERMARK, MIN_WATERMARK
 from mixedmode.testing import AggregateHarness, FunctionHarness, Harness, OperatorHarness
 from mixedmode.testing.epoch import EpochOutput
@@ -432,7 +433,7 @@ def test_any_operator_can_be_put_into_a_harness() -> None:
     harness = OperatorHarness(
         ProcessOperator(
             operator_id="mine",
-            function=LocalFunction(Totals, {"step": 1}),
+            function=GivenClass(PROCESS_FUNCTION, Totals, {"step": 1}),
             key_schema=operator.key_schema,
             record_fields=operator.record_fields,
             output_fields=operator.output_fields,

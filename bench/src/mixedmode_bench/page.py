@@ -11,17 +11,7 @@ from pathlib import Path
 from mixedmode_bench.charts import charts
 from mixedmode_bench.drawing import DARK, LIGHT, Chart, Numbers, variables
 from mixedmode_bench.results import Document, Measured
-from mixedmode_bench.summary import (
-    Goal,
-    Line,
-    all_goals,
-    by_workload,
-    lines,
-    notes,
-    ours,
-    part_names,
-    rounds_text,
-)
+from mixedmode_bench.summary import Goal, Line, all_goals, by_workload, lines, notes, ours, part_names, rounds_text
 from mixedmode_bench.texts import (
     bound_text,
     bytes_text,

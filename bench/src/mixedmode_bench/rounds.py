@@ -10,15 +10,7 @@ from statistics import median
 from mixedmode_bench.contestant import EpochSpan, Outcome
 from mixedmode_bench.contestants import MODES
 from mixedmode_bench.results import Entry, Figure, Measured, Ratio, Run
-from mixedmode_bench.targets import (
-    FIGURES,
-    MULTIPLES,
-    RATIOS,
-    FigureTarget,
-    MultipleTarget,
-    Part,
-    RatioTarget,
-)
+from mixedmode_bench.targets import FIGURES, MULTIPLES, RATIOS, FigureTarget, MultipleTarget, Part, RatioTarget
 
 _FLOOR = "duckdb"  # keeps no state, so it is what ours is compared with, not the other way round
 

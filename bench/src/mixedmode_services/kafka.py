@@ -17,12 +17,11 @@ from signal import SIGTERM
 from types import TracebackType
 from typing import Self
 
-from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
-from mixedmode.spark.jars import required_java
+from mixedmode.spark.jars import Jars, fetch, required_java
 from mixedmode_services.server import LOOPBACK, Server, free_port
 
-__all__ = ["KafkaBroker"]
+__all__ = ["KafkaBroker", "kafka_broker"]
 
 HEAP_MB = 384
 _CLUSTER_ID = "bWl4ZWRtb2RlLWthZmthLQ"  # any 16 bytes in base64; a broker refuses the data of another cluster
@@ -43,6 +42,15 @@ appender.console.type = Console
 appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d %-5p %c: %m%n
 """
+
+
+def kafka_broker() -> list[Path]:
+    """Fetch a Kafka broker and a logging backend; 45 MB. It runs in its own process, so no dependency is left out."""
+    # Kafka's modules name no logging backend; this one fits the slf4j that they name
+    jars = Jars(
+        ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"), for_spark=False
+    )
+    return fetch("kafka-broker-4.3.1", [jars])
 
 
 class KafkaBroker:

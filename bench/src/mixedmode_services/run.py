@@ -9,9 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from mixedmode.connectors.kafka.jars import kafka_broker
 from mixedmode.errors import RetryableError
-from mixedmode_services.kafka import KafkaBroker
+from mixedmode_services.kafka import KafkaBroker, kafka_broker
 from mixedmode_services.postgres import PostgresServer, find_binaries
 from mixedmode_services.server import free_port
 

@@ -13,7 +13,7 @@ from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.operators.classes import ClassKind, NamedClass, file_of
 from mixedmode.secrets import hidden
 
-__all__ = ["CustomSinkClass", "CustomSourceClass", "call_user_method", "calling"]
+__all__ = ["CUSTOM_SINK", "CUSTOM_SOURCE", "call_user_method", "calling"]
 
 _NOTHING = "Nothing of this epoch was committed."
 #: {method: what has become of the epoch when it raises}
@@ -22,29 +22,12 @@ _EFFECTS = {"publish": "The rows of this epoch are not lost: the sink gets all o
 T = TypeVar("T", CustomSource, CustomSink)
 R = TypeVar("R")
 
-
-class CustomSourceClass(NamedClass[CustomSource]):
-    """A custom source that a job names."""
-
-    __slots__ = ()
-    kind = ClassKind(
-        noun="custom source",
-        key="class",
-        bases=(CustomSource,),
-        derives_from="mixedmode.connectors.CustomSource",
-    )
-
-
-class CustomSinkClass(NamedClass[CustomSink]):
-    """A custom sink that a job names."""
-
-    __slots__ = ()
-    kind = ClassKind(
-        noun="custom sink",
-        key="class",
-        bases=(CustomSink,),
-        derives_from="mixedmode.connectors.CustomSink",
-    )
+CUSTOM_SOURCE = ClassKind(
+    noun="custom source", key="class", bases=(CustomSource,), derives_from="mixedmode.connectors.CustomSource"
+)
+CUSTOM_SINK = ClassKind(
+    noun="custom sink", key="class", bases=(CustomSink,), derives_from="mixedmode.connectors.CustomSink"
+)
 
 
 def call_user_method(named: NamedClass[T], own: T, method: Callable[..., R], *arguments: Any) -> R:

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.connectors.custom.classes import CustomSink
-from mixedmode.connectors.custom.instances import CustomSinkClass, call_user_method
+from mixedmode.connectors.custom.instances import CUSTOM_SINK, call_user_method
 from mixedmode.connectors.custom.spec import CustomSinkSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
@@ -31,7 +31,7 @@ class CustomSinkWriter(StagedSink):
     def __init__(self, sink: CustomSinkSpec, context: SinkContext) -> None:
         """`context.staging` is the folder in which rows are staged."""
         super().__init__(context.staging)
-        self._named = CustomSinkClass.parse(sink.class_, sink.args, sink.folder_)
+        self._named = CUSTOM_SINK.named(sink.class_, sink.args, sink.folder_)
         self._context = context
         self._own: CustomSink | None = None  # set once the sink is open
 

@@ -18,11 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
-from mixedmode.connectors.custom.classes import Offset
-from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method
+from mixedmode.connectors.custom.classes import CustomSource, Offset
+from mixedmode.connectors.custom.instances import CUSTOM_SOURCE, call_user_method
 from mixedmode.connectors.custom.spec import CustomSourceSpec
 from mixedmode.connectors.custom.stream import FORMAT, CustomDataSource, checked_offset, not_what, source_options
 from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.operators.classes import NamedClass
 from mixedmode.sources.source import Admission, OpenSource, parse_ddl
 from mixedmode.spark.errors import spark_text
 from mixedmode.spark.frames import arrow_fields
@@ -37,7 +38,7 @@ class CustomSourceReader(OpenSource):
     def __init__(self, session: SparkSession, source: CustomSourceSpec, *, where: str) -> None:
         """Raise InvalidJobError, beginning with `where`, if the class or its schema cannot be loaded."""
         self._session = session
-        self._named = CustomSourceClass.parse(source.class_, source.args, source.folder)
+        self._named = CUSTOM_SOURCE.named(source.class_, source.args, source.folder)
         try:
             self._own = self._named.create()
             ddl: Any = call_user_method(self._named, self._own, self._own.schema)
@@ -74,7 +75,7 @@ class CustomSourceReader(OpenSource):
         return self._session.readStream.format(FORMAT).schema(self.schema).options(**self._options).load()
 
 
-def _columns(schema: StructType, named: CustomSourceClass, where: str) -> pa.Schema:
+def _columns(schema: StructType, named: NamedClass[CustomSource], where: str) -> pa.Schema:
     """Return the columns that batches must have. Raise InvalidJobError for those that Spark takes from no batch."""
     needed = [field.name for field in schema if not field.nullable]
     if needed:

@@ -18,16 +18,17 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from mixedmode.connectors.custom.classes import CustomSource, Offset
-from mixedmode.connectors.custom.instances import CustomSourceClass, call_user_method, calling
+from mixedmode.connectors.custom.instances import CUSTOM_SOURCE, call_user_method, calling
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys.arrow import cast
+from mixedmode.operators.classes import NamedClass
 
 FORMAT = "mixedmode-custom"
 
 __all__ = ["FORMAT", "Calls", "CustomDataSource", "checked_offset", "not_what", "source_options"]
 
 
-def source_options(named: CustomSourceClass, columns: pa.Schema) -> dict[str, str]:
+def source_options(named: NamedClass[CustomSource], columns: pa.Schema) -> dict[str, str]:
     """Return the options that Spark hands to CustomDataSource.  columns: the columns that batches must have."""
     said = {"module": named.module, "name": named.name, "args": named.args, "folder": named.folder}
     return {"class": json.dumps(said), "columns": base64.b64encode(columns.serialize().to_pybytes()).decode()}
@@ -44,7 +45,7 @@ class CustomDataSource(DataSource):
         """`options`: those of `source_options`; and `end`, an offset, if the source is read once."""
         super().__init__(dict(options))
         columns = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(options["columns"])))
-        self._calls = Calls(CustomSourceClass(**json.loads(options["class"])), columns)
+        self._calls = Calls(NamedClass(CUSTOM_SOURCE, **json.loads(options["class"])), columns)
         self._end = json.loads(options.get("end", "null"))
 
     @classmethod
@@ -64,7 +65,7 @@ class CustomDataSource(DataSource):
 class Calls:
     """Calls the user's instance, which is created at the first call, in the process that needs it."""
 
-    def __init__(self, named: CustomSourceClass, columns: pa.Schema) -> None:
+    def __init__(self, named: NamedClass[CustomSource], columns: pa.Schema) -> None:
         self._named = named
         self._fields = columns
         self._own: CustomSource | None = None
@@ -176,7 +177,7 @@ class _StreamReader(DataSourceStreamReader):
         return self._calls.read(partition)
 
 
-def checked_offset(named: CustomSourceClass, offset: Any) -> Offset | None:
+def checked_offset(named: NamedClass[CustomSource], offset: Any) -> Offset | None:
     """Return the offset as it will be read from Spark's log.
     Raises InvalidJobError if it is not the same after that.
     """
@@ -190,7 +191,7 @@ def checked_offset(named: CustomSourceClass, offset: Any) -> Offset | None:
     return found
 
 
-def not_what(named: CustomSourceClass, method: str, wanted: str, found: Any) -> str:
+def not_what(named: NamedClass[CustomSource], method: str, wanted: str, found: Any) -> str:
     """Return the message for a method that returns another value than it must."""
     return (
         f"a method of the custom source must return {wanted}, and returned something else. Correct it. "

@@ -4,14 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
-from mixedmode.connectors.calls import (
-    FileName,
-    Size,
-    SourceArguments,
-    SparkValue,
-    checked,
-    checked_side_output,
-)
+from mixedmode.connectors.calls import FileName, Size, SourceArguments, SparkValue, checked, checked_side_output
 from mixedmode.connectors.files.kind import KIND
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec

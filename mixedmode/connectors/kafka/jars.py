@@ -1,4 +1,4 @@
-"""The jars of Spark's Kafka connector and Avro module, and those of a Kafka broker."""
+"""The jars of Spark's Kafka connector and Avro module."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -12,15 +12,6 @@ _CONNECTOR = f"{_SPARK}:spark-sql-kafka-0-10_2.13"
 _CONNECTORS_KNOWN_TO_WORK = {"4.1": "4.1.3", "later": "4.2.0"}
 _AVRO_KNOWN_TO_WORK = "4.1.1"  # on Spark 4.1 to 4.3
 _TOKEN_PROVIDER_KNOWN_TO_WORK = f"{_SPARK}:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1"
-
-
-def kafka_broker() -> list[Path]:
-    """Fetch a Kafka broker and a logging backend; 45 MB. It runs in its own process, so no dependency is left out."""
-    # Kafka's modules name no logging backend; this one fits the slf4j that they name
-    jars = Jars(
-        ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"), for_spark=False
-    )
-    return fetch("kafka-broker-4.3.1", [jars])
 
 
 def kafka_connector() -> list[Path]:

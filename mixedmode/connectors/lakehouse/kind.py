@@ -1,9 +1,11 @@
 """The entry of the registry for Delta Lake and Iceberg."""
 
 from mixedmode.config.registry import ConnectorKind, SparkPackage
-from mixedmode.connectors.lakehouse.jars import DELTA, ICEBERG
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 
+#: Maven coordinates of the builds for Spark 4.1
+DELTA = "io.delta:delta-spark_4.1_2.13:4.4.0"
+ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0"
 _EXTENSIONS = "spark.sql.extensions"
 
 KIND = ConnectorKind(

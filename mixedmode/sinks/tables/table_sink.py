@@ -37,14 +37,7 @@ from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
 from mixedmode.sinks.tables.batches import batches_of
-from mixedmode.sinks.tables.database import (
-    CHANGED,
-    Database,
-    LostConnectionError,
-    RefusedError,
-    Shape,
-    Transaction,
-)
+from mixedmode.sinks.tables.database import CHANGED, Database, LostConnectionError, RefusedError, Shape, Transaction
 from mixedmode.sinks.tables.history import Mark
 from mixedmode.sinks.tables.ledger import (
     Entry,

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from mixedmode.keys import KeySchema
-from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, AsyncMapReference, CallSettings, Request
+from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapFunction, AsyncMapOperator, CallSettings, Request
 from mixedmode.operators.classes import GivenClass
 from mixedmode.operators.process import OnError
 from mixedmode.operators.process.function import OpenContext
@@ -18,13 +18,6 @@ INSTANT = pa.timestamp("us", "UTC")
 ROW = (pa.field("v", pa.int64()), pa.field("t", INSTANT))
 ANSWER = (pa.field("upper", pa.string()), pa.field("nth", pa.int64()))
 CALLS = CallSettings(batch_size=2, capacity=2, timeout_ms=60_000, retries=3, backoff_ms=1)
-
-
-class LocalAsyncMap(GivenClass[AsyncMapFunction]):
-    """The class of a step, which need not be importable."""
-
-    __slots__ = ()
-    kind = AsyncMapReference.kind
 
 
 @dataclass
@@ -86,7 +79,7 @@ def operator_of(
     """Return the operator of a step that asks the service: key `k`, other columns ROW."""
     return AsyncMapOperator(
         operator_id="asked",
-        function=LocalAsyncMap(Service, {"book": book}),
+        function=GivenClass(ASYNC_MAP_FUNCTION, Service, {"book": book}),
         key_schema=KEYS,
         row_fields=ROW,
         answer_fields=ANSWER,

@@ -18,14 +18,15 @@ from typing_extensions import override
 
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.keys import KeyGroupRange
-from mixedmode.operators.async_map import AsyncMapFunction, AsyncMapOperator, RefusedRequestError
+from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapFunction, AsyncMapOperator, RefusedRequestError
 from mixedmode.operators.async_map.loop import EventLoop
+from mixedmode.operators.classes import GivenClass
 from mixedmode.operators.interface import AppendedRows, Batch, SubtaskContext
 from mixedmode.sort import sort_table
 from mixedmode.state.memory import MemoryBackend
 from mixedmode.testing import OperatorHarness
 from mixedmode.time import EpochTime
-from tests.operators.async_map.services import CALLS, INSTANT, LocalAsyncMap, Service, operator_of
+from tests.operators.async_map.services import CALLS, INSTANT, Service, operator_of
 
 DAY_MS = 86_400_000
 
@@ -168,7 +169,7 @@ class Unfit(AsyncMapFunction):
 
 
 def test_an_answer_that_does_not_match_the_output_is_a_failure_of_its_request_alone() -> None:
-    operator = replace(operator_of(0, on_error="dead-letter"), function=LocalAsyncMap(Unfit))
+    operator = replace(operator_of(0, on_error="dead-letter"), function=GivenClass(ASYNC_MAP_FUNCTION, Unfit))
     harness = harness_of(operator)
     harness.feed(rows(*"abc"))
     assert [row["k"] for row in harness.take()] == ["a", "c"]
@@ -203,7 +204,7 @@ class InTasks(AsyncMapFunction):
 
 
 def test_a_group_of_errors_is_of_the_kind_of_its_first_one_which_is_told() -> None:
-    operator = replace(operator_of(0), function=LocalAsyncMap(InTasks))
+    operator = replace(operator_of(0), function=GivenClass(ASYNC_MAP_FUNCTION, InTasks))
     with pytest.raises(RetryableError) as caught:
         harness_of(operator).feed(rows("a"))
     assert "(1 sub-exception), first ConnectionRefusedError. " in str(caught.value)
@@ -240,7 +241,7 @@ class WithoutClient(Unfit):
 
 
 def test_a_class_that_cannot_be_opened_is_closed_and_named_with_its_line() -> None:
-    operator = replace(operator_of(0, on_error="skip"), function=LocalAsyncMap(WithoutClient))
+    operator = replace(operator_of(0, on_error="skip"), function=GivenClass(ASYNC_MAP_FUNCTION, WithoutClient))
     with pytest.raises(RetryableError) as caught:
         harness_of(operator).feed(rows("a"))
     assert "raised FileNotFoundError: certificate in `open`, which is called with no request" in str(caught.value)
@@ -309,7 +310,7 @@ class Long(AsyncMapFunction):
 
 def test_a_long_answer_to_a_key_with_many_rows_is_emitted_in_pieces() -> None:
     """Together, the answers of these rows have more bytes than a column of Arrow can hold."""
-    operator = replace(operator_of(0), function=LocalAsyncMap(Long))
+    operator = replace(operator_of(0), function=GivenClass(ASYNC_MAP_FUNCTION, Long))
     time = EpochTime(0, 0, clock_ms=0, clock_before_ms=None, is_backlog=True, was_backlog=None)
     context = SubtaskContext(MemoryBackend(SortedDict()), time, KeyGroupRange(0, 4), 0)
     found = [

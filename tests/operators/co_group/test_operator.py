@@ -10,10 +10,10 @@ import pytest
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeyGroupRange, KeySchema
 from mixedmode.operators.co_group import (
+    CO_GROUP_FUNCTION,
     CoGroupContext,
     CoGroupFunction,
     CoGroupOperator,
-    CoGroupReference,
     SessionCoGroupOperator,
 )
 from mixedmode.operators.interface import Batch, KeyedOperator, SubtaskContext
@@ -46,7 +46,7 @@ class Numbers(CoGroupFunction):
 
 
 def common() -> dict[str, Any]:
-    function = CoGroupReference.parse(f"{__name__}:Numbers")
+    function = CO_GROUP_FUNCTION.named(f"{__name__}:Numbers")
     fields = (pa.field("seen", pa.string()),)
     own = {"function": function, "function_fields": fields}
     return {"layout": LAYOUT, "operator_id": "groups", "time_columns": (1, 1), **own}
@@ -167,7 +167,7 @@ def harness_of_function(
     on_error: OnError = "fail",
     windows: TimeWindows | int = Tumbling(10),  # noqa: B008 - frozen
 ) -> OperatorHarness:
-    source = CoGroupReference.parse(f"{__name__}:{function.__name__}")
+    source = CO_GROUP_FUNCTION.named(f"{__name__}:{function.__name__}")
     operator = replace(operator_of(windows), function=source, on_error=on_error)
     arguments = ["l", "lt", "r", "rt"]
     return OperatorHarness(operator, key_by="k", schema=SCHEMA, arguments=arguments, event_time="t")

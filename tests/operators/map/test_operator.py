@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.operators.map import KeptList, LocalMap, MapOperator, MapReference
+from mixedmode.operators.classes import GivenClass
+from mixedmode.operators.map import MAP_FUNCTION, KeptList, MapOperator
 from mixedmode.process import MapContext, MapFunction, Record
 from tests.operators.map.functions import Failing, Filtered, Lists, Repeated, Told, Twisted, Whole
 
@@ -19,7 +20,7 @@ CONTEXT = MapContext("map-1", 0, 1, 0, is_backlog=False, processing_time=0, curr
 
 
 def operator_of(function: type[MapFunction], **args: Any) -> MapOperator:
-    return MapOperator("map-1", LocalMap(function, args), FIELDS, FIELDS)
+    return MapOperator("map-1", GivenClass(MAP_FUNCTION, function, args), FIELDS, FIELDS)
 
 
 def run(operator: MapOperator, *tables: list[int], items: tuple[str, ...] = ()) -> tuple[list[Any], tuple[str, ...]]:
@@ -230,5 +231,5 @@ def test_items_of_another_type_are_found_before_an_epoch_runs() -> None:
 def test_a_function_that_cannot_be_had_is_refused_with_the_reason(text: str, message: str) -> None:
     args = {"method": "__init__"} if text.endswith("Failing") else {}
     with pytest.raises(InvalidJobError) as caught:
-        MapReference.parse(text, args).create()
+        MAP_FUNCTION.named(text, args).create()
     assert str(caught.value).startswith(message)

@@ -12,11 +12,12 @@ import pyarrow as pa
 from sortedcontainers import SortedDict
 
 from mixedmode.keys import KeySchema, group_range
+from mixedmode.operators.classes import GivenClass
 from mixedmode.operators.interface import AppendedRows, Batch, SubtaskContext
 from mixedmode.operators.process import (
+    PROCESS_FUNCTION,
     KeyedBatchProcessFunction,
     KeyedProcessFunction,
-    LocalFunction,
     OnError,
     ProcessOperator,
 )
@@ -55,7 +56,7 @@ def operator_of(
     """A step keyed by `k`, with the event time `t` and a value `v`."""
     return ProcessOperator(
         operator_id="1-step",
-        function=LocalFunction(function_class, args or {}),
+        function=GivenClass(PROCESS_FUNCTION, function_class, args or {}),
         key_schema=KeySchema((KEY,)),
         record_fields=(KEY, TIME, VALUE if value_type is None else pa.field("v", value_type)),
         output_fields=tuple(pa.field(name, data_type) for name, data_type in output.items()),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.process import BroadcastInput, Broadcasts, LocalFunction, ProcessOperator
+from mixedmode.operators.classes import GivenClass
+from mixedmode.operators.process import PROCESS_FUNCTION, BroadcastInput, Broadcasts, ProcessOperator
 from mixedmode.process import KeyedProcessFunction, OperatorAttributes
 from mixedmode.testing import OperatorHarness
 
@@ -60,7 +61,7 @@ def harness_of(
     given = BroadcastInput("rules", RULE, (0,), **rules)
     operator = ProcessOperator(
         "process-1",
-        LocalFunction(function),
+        GivenClass(PROCESS_FUNCTION, function),
         KeySchema((pa.field("k", pa.string()),)),
         RECORD,
         (pa.field("k", pa.string()), pa.field("seen", pa.string())),
@@ -119,7 +120,7 @@ def test_every_nan_is_one_key_in_one_epoch_and_over_several(epochs: int) -> None
     given = BroadcastInput("rules", (mark, above, gone), (0,), deleted=2)
     operator = ProcessOperator(
         "process-1",
-        LocalFunction(Marks),
+        GivenClass(PROCESS_FUNCTION, Marks),
         KeySchema((pa.field("k", pa.string()),)),
         RECORD,
         (pa.field("k", pa.string()), pa.field("seen", pa.string())),

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.keys import KeyGroupRange, KeySchema
+from mixedmode.operators.classes import GivenClass, NamedClass
 from mixedmode.operators.interface import Batch, KeyedOperator, OperatorAttributes, SubtaskContext
 from mixedmode.operators.process import (
+    PROCESS_FUNCTION,
     Context,
-    FunctionReference,
     KeyedProcessFunction,
-    LocalFunction,
     OpenContext,
     ProcessOperator,
     Record,
@@ -43,7 +43,7 @@ class Counter(KeyedProcessFunction):
 
 
 def test_it_is_a_keyed_operator_that_can_be_shipped() -> None:
-    reference = FunctionReference("tests.operators.process.test_operator", "Counter")
+    reference = NamedClass(PROCESS_FUNCTION, "tests.operators.process.test_operator", "Counter")
     operator: KeyedOperator = ProcessOperator(
         operator_id="1-step",
         function=reference,
@@ -224,7 +224,7 @@ def test_a_key_of_several_columns_is_a_tuple_and_without_event_time_there_is_no_
     fields = (pa.field("user", pa.int64()), pa.field("day", pa.date32()), pa.field("price", pa.decimal128(6, 2)))
     operator = ProcessOperator(
         operator_id="1-step",
-        function=LocalFunction(Show),
+        function=GivenClass(PROCESS_FUNCTION, Show),
         key_schema=KeySchema(fields[:2]),
         record_fields=fields,
         output_fields=(pa.field("shown", pa.string()),),

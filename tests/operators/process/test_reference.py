@@ -10,8 +10,8 @@ import pytest
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators import classes
-from mixedmode.operators.classes import file_of
-from mixedmode.operators.process import FunctionReference, KeyedProcessFunction, LocalFunction, Record
+from mixedmode.operators.classes import GivenClass, NamedClass, file_of
+from mixedmode.operators.process import PROCESS_FUNCTION, KeyedProcessFunction, Record
 
 SOURCE = """
 from mixedmode.process import KeyedProcessFunction
@@ -45,8 +45,8 @@ def write(folder: Path, name: str = "first", module: str = "user_functions") -> 
 
 
 def test_a_function_is_made_from_a_file_next_to_the_job(tmp_path: Path) -> None:
-    reference = FunctionReference.parse("user_functions:Limit", {"most": 3}, write(tmp_path))
-    assert reference == FunctionReference("user_functions", "Limit", {"most": 3}, str(tmp_path))
+    reference = PROCESS_FUNCTION.named("user_functions:Limit", {"most": 3}, write(tmp_path))
+    assert reference == NamedClass(PROCESS_FUNCTION, "user_functions", "Limit", {"most": 3}, str(tmp_path))
     assert reference.label == "user_functions:Limit"
     function = pickle.loads(pickle.dumps(reference)).create()
     assert (function.most, function.name) == (3, "first")
@@ -54,12 +54,12 @@ def test_a_function_is_made_from_a_file_next_to_the_job(tmp_path: Path) -> None:
 
 
 def test_a_nested_class_can_be_named(tmp_path: Path) -> None:
-    reference = FunctionReference.parse("user_functions:Limit.Inner", folder=write(tmp_path))
+    reference = PROCESS_FUNCTION.named("user_functions:Limit.Inner", folder=write(tmp_path))
     assert type(reference.create()).__qualname__ == "Limit.Inner"
 
 
 def test_each_create_gives_an_object_of_its_own(tmp_path: Path) -> None:
-    reference = FunctionReference.parse("user_functions:Limit", {"most": 3}, write(tmp_path))
+    reference = PROCESS_FUNCTION.named("user_functions:Limit", {"most": 3}, write(tmp_path))
     assert reference.create() is not reference.create()
     assert type(reference.create()) is type(reference.create())
 
@@ -67,14 +67,14 @@ def test_each_create_gives_an_object_of_its_own(tmp_path: Path) -> None:
 def test_a_relative_folder_is_imported_from_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path)
     monkeypatch.chdir(tmp_path)
-    reference = FunctionReference.parse("user_functions:Limit", {"most": 3}, ".")
+    reference = PROCESS_FUNCTION.named("user_functions:Limit", {"most": 3}, ".")
     assert type(reference.create()) is type(reference.create())
 
 
 def test_two_jobs_may_have_modules_of_one_name(tmp_path: Path) -> None:
     folders = [write(tmp_path / name, name) for name in ("first", "second")]
     for folder in (*folders, *folders):
-        reference = FunctionReference.parse("user_functions:Limit", {"most": 1}, folder)
+        reference = PROCESS_FUNCTION.named("user_functions:Limit", {"most": 1}, folder)
         assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
 
 
@@ -83,7 +83,7 @@ def test_two_jobs_may_have_modules_of_one_name_beside_those_that_they_name(tmp_p
     for folder in folders:
         name = f"functions_of_{Path(folder).name}"
         (Path(folder) / f"{name}.py").write_text("from user_functions import Limit\n")
-        reference = FunctionReference.parse(f"{name}:Limit", {"most": 1}, folder)
+        reference = PROCESS_FUNCTION.named(f"{name}:Limit", {"most": 1}, folder)
         assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
 
 
@@ -96,7 +96,7 @@ def test_this_program_stays_though_a_folder_has_a_module_of_its_name(
     folder = write(tmp_path)
     (tmp_path / "mixedmode.py").write_text("raise AssertionError")
     ours = sys.modules["mixedmode"]
-    FunctionReference.parse("user_functions:Limit", {"most": 1}, folder).create()
+    PROCESS_FUNCTION.named("user_functions:Limit", {"most": 1}, folder).create()
     assert sys.modules["mixedmode"] is ours
 
 
@@ -105,7 +105,7 @@ def test_this_program_stays_though_a_folder_has_a_module_of_its_name(
 )
 def test_what_names_no_function_is_refused(text: str) -> None:
     with pytest.raises(InvalidJobError, match=re.escape("Write `package.module:Class`. process=" + text)):
-        FunctionReference.parse(text)
+        PROCESS_FUNCTION.named(text)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_function_that_cannot_be_had_is_refused_with_the_reason(
     folder = write(tmp_path)
     (tmp_path / "broken_functions.py").write_text("def (")
     with pytest.raises(InvalidJobError, match=message):
-        FunctionReference.parse(text, args, folder).create()
+        PROCESS_FUNCTION.named(text, args, folder).create()
 
 
 def test_a_class_at_hand_need_not_be_importable() -> None:
@@ -151,12 +151,12 @@ def test_a_class_at_hand_need_not_be_importable() -> None:
         def __init__(self, n: int = 1) -> None:
             self.n = n
 
-    function = LocalFunction(Local, {"n": 5}).create()
+    function = GivenClass(PROCESS_FUNCTION, Local, {"n": 5}).create()
     assert isinstance(function, Local)
     assert function.n == 5
-    assert LocalFunction(Local).label.endswith("Local")
+    assert GivenClass(PROCESS_FUNCTION, Local).label.endswith("Local")
     with pytest.raises(InvalidJobError, match="the arguments do not fit"):
-        LocalFunction(Local, {"m": 5}).create()
+        GivenClass(PROCESS_FUNCTION, Local, {"m": 5}).create()
 
 
 def test_a_function_without_its_method_is_told_so() -> None:
