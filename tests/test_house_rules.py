@@ -96,8 +96,7 @@ CLOCKS = ("time", "random", "numpy.random", "secrets", "uuid")
 OURS = ("mixedmode/", "operators/", "bench/src/")  # what is installed
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 70
-# The ratchet: a file that is larger today, with its size. Sizes only go down, entries only go away.
-LARGE_MODULES: dict[str, int] = {}
+README_LINES_MAX = 149
 
 IGNORED_FOLDERS = {"run", "build", "dist", "__pycache__", "spark-warehouse"}  # and hidden ones, where there is no git
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX)\b")
@@ -232,21 +231,20 @@ def scratch_complaints(files: Files) -> Iterator[str]:
                 yield f"{path}:{call.lineno} uses {name} without `dir`; use checkpoint.locked_folder.temporary_folder"
 
 
-def size_complaints(files: Files, large_modules: Mapping[str, int]) -> Iterator[str]:
-    """Modules and functions that have outgrown one idea, and entries of the ratchet that are no longer needed."""
+def size_complaints(files: Files) -> Iterator[str]:
+    """Modules and functions that have outgrown one idea, and a README that nobody reads to its end."""
     for path, tree in parsed(files):
-        lines, allowed = len(files[path].splitlines()), large_modules.get(path, MODULE_LINES_MAX)
-        if not path.startswith("tests/") and lines > allowed:
-            yield f"{path}:1 has {lines} lines, allowed are {allowed}; move its second idea to a module of its own"
-        if path in large_modules and lines < allowed:
-            yield f"{path}:1 has shrunk to {lines} lines; lower its entry in LARGE_MODULES, or drop it"
+        lines = len(files[path].splitlines())
+        if not path.startswith("tests/") and lines > MODULE_LINES_MAX:
+            yield f"{path}:1 has {lines} lines, allowed are {MODULE_LINES_MAX}; move its second idea to its own module"
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > FUNCTION_LINES_MAX:
                     yield f"{path}:{node.lineno} {node.name} has {length} lines, allowed are {FUNCTION_LINES_MAX}"
-    for path in sorted(large_modules.keys() - files.keys()):
-        yield f"{path}:1 is gone; drop its entry in LARGE_MODULES"
+    lines = len(files.get("README.md", "").splitlines())
+    if lines > README_LINES_MAX:
+        yield f"README.md:1 has {lines} lines, allowed are {README_LINES_MAX}; move what few readers need to docs"
 
 
 def docstring_complaints(files: Files) -> Iterator[str]:
@@ -471,7 +469,7 @@ def test_no_temporary_folder_outlives_a_kill_and_the_next_start(files: Files) ->
 
 
 def test_modules_and_functions_are_no_larger_than_one_idea(files: Files) -> None:
-    agree(size_complaints(files, LARGE_MODULES))
+    agree(size_complaints(files))
 
 
 def test_everything_public_is_documented(files: Files) -> None:
@@ -610,20 +608,15 @@ def test_a_temporary_folder_without_a_place_is_found(call: str) -> None:
 def test_a_large_module_and_a_large_function_are_found() -> None:
     lines = "x = 1\n" * (MODULE_LINES_MAX + 1)
     function = "def f():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
-    assert list(size_complaints({"mixedmode/a.py": lines}, {})) == [
-        "mixedmode/a.py:1 has 401 lines, allowed are 400; move its second idea to a module of its own"
+    assert list(size_complaints({"mixedmode/a.py": lines})) == [
+        "mixedmode/a.py:1 has 401 lines, allowed are 400; move its second idea to its own module"
     ]
-    assert list(size_complaints({"tests/a.py": lines + function}, {})) == [
-        "tests/a.py:402 f has 71 lines, allowed are 70"
-    ]
+    assert list(size_complaints({"tests/a.py": lines + function})) == ["tests/a.py:402 f has 71 lines, allowed are 70"]
 
 
-def test_the_ratchet_of_large_modules_only_goes_down() -> None:
-    lines = "x = 1\n" * 500
-    assert not list(size_complaints({"bench/a.py": lines}, {"bench/a.py": 500}))
-    assert len(list(size_complaints({"bench/a.py": lines}, {"bench/a.py": 499}))) == 1
-    assert len(list(size_complaints({"bench/a.py": lines}, {"bench/a.py": 501}))) == 1
-    assert len(list(size_complaints({}, {"bench/a.py": 501}))) == 1
+def test_a_long_readme_is_found() -> None:
+    assert not list(size_complaints({"README.md": "x\n" * README_LINES_MAX}))
+    assert len(list(size_complaints({"README.md": "x\n" * (README_LINES_MAX + 1)}))) == 1
 
 
 def test_what_is_public_and_has_no_docstring_is_found() -> None:
