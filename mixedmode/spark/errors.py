@@ -75,9 +75,12 @@ _EXCEPTION = re.compile(
     r"|(?:Caused by: )?(?P<any>(?:\w+\.)*\w*(?:Error|Exception)\b: .*))$",
     re.MULTILINE,
 )
-_FULL = re.compile("No space left on device|Disk quota exceeded")
+_DISK = re.compile(
+    "No space left on device|Disk quota exceeded|File too large|Read-only file system|Input/output error"
+    "|Stale file handle"
+)
 #: the file in Java's words, and in Python's
-_FULL_FILE = re.compile(rf"(/[^\n:]*) \((?:{_FULL.pattern})\)|(?:{_FULL.pattern}): '([^'\n]+)'")
+_DISK_FILE = re.compile(rf"(/[^\n:]*) \((?:{_DISK.pattern})\)|(?:{_DISK.pattern}): '([^'\n]+)'")
 _FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")
 _FILE_OF_RECORD = re.compile(r"a record of a source is not what .* file=(\S+), record=", re.DOTALL)
 
@@ -191,10 +194,10 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
 
 
 def _places(error: BaseException | str, log_file: str) -> str:
-    """Return the values of an error of the system: the log, and of a full disk its file, or the folders it may be."""
-    if (isinstance(error, OSError) and error.filename) or not _FULL.search(str(error)):
+    """Return the values of an error of the system: the log, and of a disk its file, or the folders it may be."""
+    if (isinstance(error, OSError) and error.filename) or not _DISK.search(str(error)):
         return f"log={log_file}"
-    file = _FULL_FILE.search(str(error))
+    file = _DISK_FILE.search(str(error))
     if file is not None:
         return f"path={file[1] or file[2]}, log={log_file}"
     folder = Path(log_file).parent
