@@ -147,12 +147,19 @@ def test_what_a_task_says_of_a_full_disk_is_not_replaced_by_what_the_system_says
     assert str(found) == "no room for blocks. Set TMPDIR to another disk. path=/t, error=No space, log=spark.log"
 
 
+UNREADABLE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.json.  SQLSTATE: KD001\n"
+
+
 @pytest.mark.parametrize(
     ("text", "said", "places"),
     [
         ("java.io.FileNotFoundException: /a b/x.sst ({})\n\tat a.b(c:1)", "No space left on device", "path=/a b/x.sst"),
         ("E: x\nCaused by: java.io.IOException: /d/f ({})\n\tat a.b(c:1)", "Disk quota exceeded", "path=/d/f"),
         ("OSError: [Errno 28] {}: '/tmp/a b'\n", "No space left on device", "path=/tmp/a b"),
+        *(
+            (f"{UNREADABLE}Caused by: java.io.IOException: {{}}\n\tat a.b(c:1)", said, "path=file:///in/a.json")
+            for said in ("Input/output error", "Stale file handle")
+        ),
         *(
             ("java.io.IOException: {}\n\tat a.b(c:1)", said, "checkpoint_folder=/c, temporary_folder=/t")
             for said in ("No space left on device", "Input/output error", "Read-only file system", "File too large")
