@@ -15,6 +15,18 @@ _FULL = (
     "no space is left on the disk",
     "Free space, or delete files if `df -i` shows that no inode is free; or move the folder to a larger disk",
 )
+_QUOTA = (
+    "the quota of this user is used up, though the disk may have space",
+    "Delete files of this user, have the quota raised, or move the folder to another disk",
+)
+_LIMITED = (
+    "a file would be larger than this process, or the file system, allows",
+    "Raise the limit (`ulimit -f unlimited`), or move the folder to another file system",
+)
+_FAILING = (
+    "a disk, or the server that has it, failed to read or write",
+    "Check both (see `dmesg`), or move the folder to another disk",
+)
 _READ_ONLY = ("the file system is read-only", "Mount it for writing; if it was, the disk may be failing: see `dmesg`")
 _FORBIDDEN = ("permission was denied", "Give this user read and write access")
 NOT_A_FOLDER = ("there is a file where its folder should be", "Name another folder, or remove the file")
@@ -26,7 +38,10 @@ _WORDS = {
     errno.EMFILE: _FILES,
     errno.ENFILE: _FILES,
     errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
+    errno.EDQUOT: _QUOTA,
+    errno.EFBIG: _LIMITED,
+    errno.EIO: _FAILING,
+    errno.ESTALE: _FAILING,
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: _READ_ONLY,
@@ -45,7 +60,10 @@ _WORDS = {
 _IN_TEXTS = {
     "Too many open files": _FILES,
     "No space left on device": _FULL,
-    "Disk quota exceeded": _FULL,
+    "Disk quota exceeded": _QUOTA,
+    "File too large": _LIMITED,
+    "Input/output error": _FAILING,
+    "Stale file handle": _FAILING,
     "Read-only file system": _READ_ONLY,
 }
 

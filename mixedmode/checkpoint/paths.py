@@ -18,13 +18,12 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
     <out>/_mixedmode                                      describes the output      create-once
+    <out>/_claim                                          the start that may publish; each start replaces it
     <out>/_sent                                           of a topic: the newest epoch that was sent to it
     <out>/_staging/<epoch>-<subtask>-<unique>.<ext>.staged written by tasks, not yet visible to readers
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
-    <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>
-                                                          the same, for a partitioned or rolled output
-    <out>/[<name>=<value>/...]compacted-<first>-<last>-<number>.<ext>
-                                                          replaces all parts of these epochs in its folder
+    <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>  the same, for a partitioned or rolled output
+    <out>/[<name>=<value>/...]compacted-<first>-<last>-<number>.<ext>  replaces all parts of these epochs in its folder
     <out>/_epochs/<epoch>                                 a mark that the epoch is fully published; names its files
     <out>/_compactions/<number>                           the plan of a compaction   create-once
     <out>/_compactions/<number>-<unique>.<ext>.rows       rows that this plan puts into the output
@@ -46,6 +45,7 @@ from dataclasses import dataclass
 from mixedmode.checkpoint.types import Epoch, Generation, Lease
 
 __all__ = [
+    "CLAIM",
     "COMPACTIONS",
     "EPOCH_MARKERS",
     "GENERATIONS",
@@ -113,6 +113,7 @@ STAGING = "_staging"
 EPOCH_MARKERS = "_epochs"
 COMPACTIONS = "_compactions"
 OUTPUT_DESCRIPTION = "_mixedmode"
+CLAIM = "_claim"
 SENT = "_sent"
 
 _DIGITS = 10

@@ -8,7 +8,7 @@ import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,9 @@ from mixedmode.cli.savepoint import savepoints
 from mixedmode.cli.signals import stop_on_signals
 from mixedmode.cli.state_format import StateFormat
 from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE, LogFormat, LogLevel
+
+if TYPE_CHECKING:
+    from mixedmode.config import JobSpec
 
 app = typer.Typer(
     name="mixedmode",
@@ -109,8 +112,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         from mixedmode.cli.serve import beside_run, settings_of
 
         server = settings_of(loaded.spec, serve, cert, key, savepoint_folder)
-        folders = [Path(f) for f in (loaded.spec.execution.checkpointing.dir,) if f is not None and "://" not in f]
-        require_environment(folders)
+        _check_may_run(loaded.spec)
         from mixedmode.cli.display import screen
         from mixedmode.driver.run import RunOptions, Until, run_job
 
@@ -129,6 +131,16 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
             with screen(loaded.spec) as display:
                 run_job(loaded.spec, loaded.where, replace(options, observers=[display, *options.observers]))
             display.print_summary()
+
+
+def _check_may_run(spec: "JobSpec") -> None:
+    """Raise an error if this machine cannot run a job, or already runs it in the background."""
+    from mixedmode.cli.processes import ProcessPlace
+
+    folder = spec.execution.checkpointing.dir
+    if folder is not None:
+        ProcessPlace.of(spec).check_free()
+    require_environment([] if folder is None or "://" in folder else [Path(folder)])
 
 
 @app.command()

@@ -186,14 +186,21 @@ class ProcessPlace:
             except BlockingIOError as error:
                 msg = f"another `mixedmode start` of this job is under way. folder={self.folder}"
                 raise RetryableError(msg) from error
-            running = self.read()
-            if running is not None and running.is_running:
-                msg = (
-                    "the job already runs in the background. Stop it first with `mixedmode stop`, or look at it with "
-                    f"`mixedmode status`. job={running.job}, process={running.pid}"
-                )
-                raise InvalidJobError(msg)
+            self.check_free()
             yield
+
+    def check_free(self) -> None:
+        """Raise InvalidJobError if the job runs in the background of this machine, in another process than this one.
+
+        Raises CorruptStateError as `read`.
+        """
+        running = self.read()
+        if running is not None and running.is_running and running.pid != os.getpid():
+            msg = (
+                "the job already runs in the background. Stop it first with `mixedmode stop`, or look at it with "
+                f"`mixedmode status`. job={running.job}, process={running.pid}"
+            )
+            raise InvalidJobError(msg)
 
 
 def places_known() -> list[ProcessPlace]:

@@ -31,17 +31,26 @@ def write_reset(spec: JobSpec, file: Path, to: str, suffix: str | None) -> str:
         found, target = reset_spec(spec, point, chosen), file.with_name(f"{file.stem}{chosen}{file.suffix}")
         folder = found.execution.checkpointing.dir
         assert folder is not None, found.name
-        is_taken = target.exists() or bool(ObjectStore(folder).list())
-        if is_taken and suffix is None:
-            continue
-        if is_taken:
+        head = f"# The job of {file.name}, from {point} on: written by `mixedmode reset`.\n"
+        if not ObjectStore(folder).list() and _is_created(target, head + job_spec_to_yaml(found)):
+            return _report(spec, found, target, point)
+        if suffix is not None:
             msg = f"there is such a job already. Choose another suffix. file={target}, folder={folder}"
             raise InvalidJobError(msg)
-        head = f"# The job of {file.name}, from {point} on: written by `mixedmode reset`.\n"
-        with target.open("x", encoding="utf-8") as written:
-            written.write(head + job_spec_to_yaml(found))
-        return _report(spec, found, target, point)
     raise AssertionError(suffix)
+
+
+def _is_created(file: Path, text: str) -> bool:
+    """Create a file. Return False if it exists, also since a moment; leave none that is incomplete."""
+    try:
+        with file.open("x", encoding="utf-8") as written:
+            written.write(text)
+    except FileExistsError:
+        return False
+    except OSError:
+        file.unlink(missing_ok=True)
+        raise
+    return True
 
 
 def _report(before: JobSpec, now: JobSpec, target: Path, point: StartPoint) -> str:

@@ -21,7 +21,7 @@ from mixedmode.spark.damaged import WRONG_RECORD, damaged_file
 from mixedmode.spark.jvm import ended_message, has_ended
 from mixedmode.spark.settings import LOGS
 from mixedmode.spark.socket_folder import lost_folder
-from mixedmode.system_errors import system_error
+from mixedmode.system_errors import system_error, system_words
 
 #: what PySpark raises where Spark refuses SQL or DDL; the second one if PySpark does not know the class of the error
 REFUSALS = (PySparkException, Py4JJavaError)
@@ -46,11 +46,10 @@ _WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]
 # The cause is what a decompressor or the reader of the format says of damaged bytes, in many words.
 _UNREADABLE_FILE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\]|\[CANNOT_READ_FILE_FOOTER\]")
 _GONE_FILE = re.compile(r"\[FAILED_READ_FILE\.FILE_NOT_EXIST\]")
-# causes outside the file for which it cannot be read
+# causes outside the file for which it cannot be read, beside those of `system_words`
 _UNREACHABLE_FILE = re.compile(
     r"java\.net\.|javax\.net\.|\.s3a\.|software\.amazon\.|AccessControlException|AccessDeniedException"
-    r"|FileNotFoundException|Permission denied|Too many open files|No space left|Input/output error"
-    r"|Connection (?:reset|refused)|timed out|OutOfMemoryError"
+    r"|FileNotFoundException|Permission denied|Connection (?:reset|refused)|timed out|OutOfMemoryError"
 )
 _WRONG_FOLDER = re.compile(
     r"\[(?:INVALID_PARTITION_VALUE|CONFLICTING_PARTITION_COLUMN_NAMES)\] ((?:(?!\n\tat ).)*?)\.? SQLSTATE", re.DOTALL
@@ -75,9 +74,12 @@ _EXCEPTION = re.compile(
     r"|(?:Caused by: )?(?P<any>(?:\w+\.)*\w*(?:Error|Exception)\b: .*))$",
     re.MULTILINE,
 )
-_FULL = re.compile("No space left on device|Disk quota exceeded")
+_DISK = re.compile(
+    "No space left on device|Disk quota exceeded|File too large|Read-only file system|Input/output error"
+    "|Stale file handle"
+)
 #: the file in Java's words, and in Python's
-_FULL_FILE = re.compile(rf"(/[^\n:]*) \((?:{_FULL.pattern})\)|(?:{_FULL.pattern}): '([^'\n]+)'")
+_DISK_FILE = re.compile(rf"(/[^\n:]*) \((?:{_DISK.pattern})\)|(?:{_DISK.pattern}): '([^'\n]+)'")
 _FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")
 _FILE_OF_RECORD = re.compile(r"a record of a source is not what .* file=(\S+), record=", re.DOTALL)
 
@@ -191,12 +193,12 @@ def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
 
 
 def _places(error: BaseException | str, log_file: str) -> str:
-    """Return the values of an error of the system: the log, and of a full disk its file, or the folders it may be."""
-    if (isinstance(error, OSError) and error.filename) or not _FULL.search(str(error)):
+    """Return the values of an error of the system: the log, and of a disk its file, or the folders it may be."""
+    if (isinstance(error, OSError) and error.filename) or not _DISK.search(str(error)):
         return f"log={log_file}"
-    file = _FULL_FILE.search(str(error))
+    file = _DISK_FILE.search(str(error)) or _FILE.search(str(error))
     if file is not None:
-        return f"path={file[1] or file[2]}, log={log_file}"
+        return f"path={next(filter(None, file.groups()))}, log={log_file}"
     folder = Path(log_file).parent
     checkpoints = f"checkpoint_folder={folder.parent}, " if folder.name == LOGS else ""
     return f"{checkpoints}temporary_folder={tempfile.gettempdir()}, log={log_file}"
@@ -231,7 +233,8 @@ def _wrong_input(text: str) -> str | None:
             "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
             f"`schema`, and cast it in a sql step. cause={_found(_WRONG_FOLDER, text)}"
         )
-    is_damaged = _UNREADABLE_FILE.search(text) and not _UNREACHABLE_FILE.search(text) and not _DATA_ERROR.search(text)
+    is_outside = _UNREACHABLE_FILE.search(text) is not None or system_words(text) is not None
+    is_damaged = _UNREADABLE_FILE.search(text) and not is_outside and not _DATA_ERROR.search(text)
     if is_damaged and "/_mixedmode" not in file:
         return str(damaged_file(file, innermost(text)[:200]))
     other_sources = _OTHER_SOURCES.search(text)

@@ -40,11 +40,15 @@ from mixedmode.testing.step import check_event_time
 
 __all__ = ["NO_CONDITIONS", "local_plan", "needs_spark"]
 
+_ZONE = "spark.sql.session.timeZone"  # of dates and local times that are event times
+
 NO_CONDITIONS: Mapping[str, Query] = {}
 
 
 def needs_spark(job: Job) -> bool:
-    """Return whether a job has a part that only Spark can run: SQL, or a map step."""
+    """Return whether a job has a part that only Spark can run: SQL, a map step, or dates in another zone than UTC."""
+    if job.settings.spark.get(_ZONE, "UTC") != "UTC":
+        return True
     computes = any(source.computed_columns for source in job.settings.sources.values())
     reads_source = any(sink.from_ in job.settings.sources for sink in job.results.values())
     return computes or reads_source or any(not isinstance(step, KeyedStep) or _has_sql(step) for step in job.steps)

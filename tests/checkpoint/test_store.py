@@ -299,7 +299,10 @@ def test_a_full_disk_is_explained_in_full(folder: ObjectStore, monkeypatch: pyte
     [
         (errno.EACCES, "permission was denied. Give this user read and write access"),
         (errno.EROFS, "the file system is read-only. Mount it for writing"),
-        (errno.EIO, "the system says 'Input/output error'. Repair the folder or the disk"),
+        (errno.EIO, "a disk, or the server that has it, failed to read or write. Check both (see `dmesg`)"),
+        (errno.EDQUOT, "the quota of this user is used up, though the disk may have space. Delete files of this user"),
+        (errno.EFBIG, "a file would be larger than this process, or the file system, allows. Raise the limit"),
+        (errno.ENXIO, "the system says 'No such device or address'. Repair the folder or the disk"),
         (errno.ENOTDIR, "there is a file where its folder should be. Name another folder, or remove the file"),
     ],
 )

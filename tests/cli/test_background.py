@@ -77,6 +77,21 @@ def started(file: Path, *options: str) -> list[str]:
     return found
 
 
+def test_a_run_does_not_take_the_folder_of_a_job_in_the_background(job: Path) -> None:
+    """It did: the job in the background stopped at its next commit, and a run until idle ended soon after."""
+    started(job)
+    found = place(job).read()
+    assert found is not None
+    result = command("run", job, "--until-idle")
+    assert result.exit_code == InvalidJobError.exit_code
+    assert "the job already runs in the background. Stop it first with `mixedmode stop`" in result.stderr
+    assert f"process={found.pid}" in result.stderr
+    assert found.is_running
+    place(job).write(replace(found, pid=os.getpid(), began=str(began_of(os.getpid()))))
+    place(job).check_free()  # the process that `start` has begun is the job itself
+    place(job).write(found)
+
+
 def test_a_job_is_started_seen_and_stopped(job: Path) -> None:
     (said,) = started(job, "--set", "parallelism=1", "--serve", "0")
     process = place(job).read()

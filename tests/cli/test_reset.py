@@ -1,10 +1,13 @@
 """`mixedmode reset`: the job file that it writes, and what it leaves alone."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from mixedmode.config import load_job
+from mixedmode.errors import RetryableError
 from tests.cli.shell import command, lines
 from tests.cli.test_log_options import JOB
 
@@ -45,3 +48,29 @@ def test_a_point_that_a_source_cannot_start_from_writes_nothing(job: Path) -> No
     assert result.exit_code == 2
     assert "this source has no position in time" in result.output
     assert not job.with_name("totals_2.yaml").exists()
+
+
+def test_resets_at_the_same_time_write_a_file_each(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one ended with a stack trace."""
+    job.with_name("totals_2.yaml").write_text("of another reset")
+    monkeypatch.setattr(Path, "exists", lambda _path: False)  # before the other one has written its file
+    assert command("reset", job, "--to", "earliest").exit_code == 0
+    assert job.with_name("totals_2.yaml").read_text() == "of another reset"
+    assert load_job(job.with_name("totals_3.yaml")).spec.name == "totals"
+
+
+def test_a_full_disk_leaves_no_part_of_a_job_file(job: Path) -> None:
+    """A file that is cut off between two steps is a job file, too."""
+    code = (
+        "import resource, sys; from mixedmode.cli import main; "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)); sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", code, "reset", job, "--to", "earliest"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == RetryableError.exit_code
+    assert "a file would be larger than this process, or the file system, allows" in done.stderr
+    assert [path.name for path in job.parent.glob("*.yaml")] == ["totals.yaml"]

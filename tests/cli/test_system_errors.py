@@ -49,6 +49,10 @@ SAID = {
     errno.EACCES: "permission was denied. Give this user read and write access, then start again",
     errno.EROFS: "the file system is read-only. Mount it for writing; if it was, the disk may be failing: see `dmesg`, "
     "then start again",
+    errno.EDQUOT: "the quota of this user is used up, though the disk may have space. Delete files of this user, have ",
+    errno.EFBIG: "a file would be larger than this process, or the file system, allows. Raise the limit (`ulimit -f ",
+    errno.EIO: "a disk, or the server that has it, failed to read or write. Check both (see `dmesg`), or move the ",
+    errno.ESTALE: "a disk, or the server that has it, failed to read or write. Check both (see `dmesg`), or move the ",
     errno.ECONNREFUSED: "a server does not take the connection, or ended it. Check that it runs and can be reached, ",
 }
 

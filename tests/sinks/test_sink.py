@@ -1,23 +1,29 @@
 """Sinks as the driver sees them: what a start may find in the folder, and publication that may be repeated."""
 
+import contextlib
+import itertools
 import os
+import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
 
+from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.cli.messages import errors_as_messages
 from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
 from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile
 from mixedmode.connectors.files.sink import FileSink
-from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.sinks import Sink, SinkTask, staging_folder
 from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.publish import published_files
@@ -29,6 +35,11 @@ NO_STATE_HERE = (
     "the output folder holds the output of an earlier run whose checkpoints are not here, and the two "
     "would be mixed. Give this output a new path, empty the folder, or put the old checkpointing.dir back. "
     "folder={}"
+)
+WRITTEN_BY_ANOTHER = (
+    "a newer start writes to this output, so this one stops, and publishes nothing more. If the newer one is the right "
+    "one, leave it. If it is unwanted, stop it, and start this job again. If both are wanted, give each an output of "
+    "its own, and a checkpointing.dir of its own if it has one. folder={}, host={}, process={}"
 )
 
 
@@ -143,6 +154,7 @@ def test_the_publication_of_a_batch_run_that_was_cut_short_is_finished(tmp_path:
     before, now = batch(tmp_path), batch(tmp_path)
     before.prepare(FIELDS, ["k"], is_fresh=True)
     before.publish(Epoch(0), [stage(before, tmp_path, [n], subtask=n, attempt="before") for n in range(3)])
+    now.prepare(FIELDS, ["k"], is_fresh=True)
     files = [stage(now, tmp_path, [10 + n], subtask=n, attempt="now") for n in range(2)]
     now.store.rename_all([(files[0].staged_path, files[0].final_path)])
     now.publish(Epoch(0), files)
@@ -155,6 +167,82 @@ def test_what_a_batch_run_that_died_has_staged_goes_when_the_next_one_starts(tmp
     file = stage(sink, tmp_path, [1])
     batch(tmp_path).prepare(FIELDS, ["k"], is_fresh=True)
     assert not sink.store.exists(file.staged_path)
+
+
+def test_of_two_batch_runs_at_the_same_time_the_newer_one_writes_the_output(tmp_path: Path) -> None:
+    """Both published: rows of both could remain, or fewer, though both had ended well."""
+    older, newer = batch(tmp_path), batch(tmp_path)
+    for sink in (older, newer):
+        sink.prepare(FIELDS, ["k"], is_fresh=True)
+    of_older = [stage(older, tmp_path, [n], subtask=n, attempt="older") for n in range(4)]
+    of_newer = [stage(newer, tmp_path, [10 + n], subtask=n, attempt="newer") for n in range(2)]
+    with pytest.raises(FencedError) as caught:
+        older.publish(Epoch(0), of_older)
+    assert str(caught.value) == WRITTEN_BY_ANOTHER.format(tmp_path / "out", socket.gethostname(), os.getpid())
+    newer.publish(Epoch(0), of_newer)
+    assert published(newer) == {of_newer[0].final_path: [10], of_newer[1].final_path: [11]}
+
+
+def test_a_batch_run_that_begins_while_another_one_publishes_leaves_only_its_own_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins at each access to the disk of the other one."""
+    for at in itertools.count():
+        folder = tmp_path / str(at)
+        older, newer = batch(folder), batch(folder)
+        older.prepare(FIELDS, ["k"], is_fresh=True)
+        of_older = [stage(older, folder, [n], subtask=n, attempt="older") for n in range(3)]
+        with monkeypatch.context() as patched:
+            began = called_at(at, patched, partial(newer.prepare, FIELDS, ["k"], is_fresh=True))
+            with contextlib.suppress(FencedError, CorruptStateError):
+                older.publish(Epoch(0), of_older)
+        if not began:
+            break
+        of_newer = [stage(newer, folder, [10 + n], subtask=n, attempt="newer") for n in range(2)]
+        newer.publish(Epoch(0), of_newer)
+        assert published(newer) == {of_newer[0].final_path: [10], of_newer[1].final_path: [11]}, at
+    assert at > 15, "there are many moments"
+
+
+def called_at(at: int, monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> list[int]:
+    """Let an action happen before one access to the disk. Return a list that it is in when it has happened."""
+    numbers, happened = itertools.count(), list[int]()
+
+    def accessed(access: Callable[..., Any]) -> Callable[..., Any]:
+        def either(*given: Any, **named: Any) -> Any:
+            if not happened and next(numbers) == at:
+                happened.append(at)
+                action()
+            return access(*given, **named)
+
+        return either
+
+    for name in ("get", "size", "chunks", "list", "delete", "_rename"):
+        monkeypatch.setattr(LocalFiles, name, accessed(getattr(LocalFiles, name)))
+    return happened
+
+
+def test_of_two_jobs_with_one_output_and_two_checkpoint_folders_the_newer_start_writes(tmp_path: Path) -> None:
+    """Both may begin as long as neither has published, such as in a long backlog. Rows came twice."""
+    older, newer = continuous(tmp_path), continuous(tmp_path)
+    for sink in (older, newer):
+        sink.prepare(FIELDS, ["k"], is_fresh=True)
+    file = stage(newer, tmp_path, [1], subtask=1, attempt="newer")
+    newer.publish(Epoch(0), [file])
+    with pytest.raises(FencedError):
+        older.publish(Epoch(0), [stage(older, tmp_path, [2], subtask=0, attempt="older")])
+    assert published(newer) == {file.final_path: [1]}
+
+
+def test_a_command_that_looks_at_the_output_of_a_running_job_does_not_take_it_over(tmp_path: Path) -> None:
+    job = continuous(tmp_path)
+    job.prepare(FIELDS, ["k"], is_fresh=True)
+    FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, claims=False).prepare(
+        FIELDS, ["k"], is_fresh=False
+    )
+    file = stage(job, tmp_path, [1])
+    job.publish(Epoch(0), [file])
+    assert published(job) == {file.final_path: [1]}
 
 
 def test_a_column_that_csv_has_no_form_for_is_refused(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.spark import socket_folder as module
 from mixedmode.spark.errors import errors_explained, explained
+from mixedmode.system_errors import system_words
 
 QUERY = "\n=== Streaming Query ===\nIdentifier: [id = 03865627, runId = e56be0ff]\nCurrent Available Offsets: {}"
 
@@ -146,24 +147,33 @@ def test_what_a_task_says_of_a_full_disk_is_not_replaced_by_what_the_system_says
     assert str(found) == "no room for blocks. Set TMPDIR to another disk. path=/t, error=No space, log=spark.log"
 
 
+UNREADABLE = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.json.  SQLSTATE: KD001\n"
+
+
 @pytest.mark.parametrize(
-    ("text", "places"),
+    ("text", "said", "places"),
     [
-        ("java.io.FileNotFoundException: /a b/x.sst (No space left on device)\n\tat a.b(c:1)", "path=/a b/x.sst"),
-        (
-            "E: x\nCaused by: java.io.IOException: /d/f (Disk quota exceeded)\n\tat a.b(c:1)",
-            "path=/d/f",
+        ("java.io.FileNotFoundException: /a b/x.sst ({})\n\tat a.b(c:1)", "No space left on device", "path=/a b/x.sst"),
+        ("E: x\nCaused by: java.io.IOException: /d/f ({})\n\tat a.b(c:1)", "Disk quota exceeded", "path=/d/f"),
+        ("OSError: [Errno 28] {}: '/tmp/a b'\n", "No space left on device", "path=/tmp/a b"),
+        *(
+            (f"{UNREADABLE}Caused by: java.io.IOException: {{}}\n\tat a.b(c:1)", said, "path=file:///in/a.json")
+            for said in ("Input/output error", "Stale file handle")
         ),
-        ("OSError: [Errno 28] No space left on device: '/tmp/a b'\n", "path=/tmp/a b"),
-        ("java.io.IOException: No space left on device\n\tat a.b(c:1)", "checkpoint_folder=/c, temporary_folder=/t"),
+        *(
+            ("java.io.IOException: {}\n\tat a.b(c:1)", said, "checkpoint_folder=/c, temporary_folder=/t")
+            for said in ("No space left on device", "Input/output error", "Read-only file system", "File too large")
+        ),
     ],
 )
-def test_a_full_disk_is_told_with_its_file_or_with_the_folders_it_may_be(
-    monkeypatch: pytest.MonkeyPatch, text: str, places: str
+def test_a_disk_that_takes_no_more_is_told_with_its_file_or_with_the_folders_it_may_be(
+    monkeypatch: pytest.MonkeyPatch, text: str, said: str, places: str
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", "/t")
-    found = explained(PySparkException(text), log_file="/c/logs/spark.log")
-    assert str(found).startswith("no space is left on the disk. ")
+    found = explained(PySparkException(text.format(said)), log_file="/c/logs/spark.log")
+    words = system_words(said)
+    assert words is not None
+    assert str(found).startswith(f"{words[0]}. ")
     assert str(found).endswith(f" {places}, log=/c/logs/spark.log")
 
 

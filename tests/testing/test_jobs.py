@@ -19,6 +19,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, SideOutput, Sink, Source
 from mixedmode.process import KeyedProcessFunction
 from mixedmode.testing import JobOutputs, run_graph
+from mixedmode.testing.local_plan import needs_spark
 from tests.differential.stories import local_cases
 from tests.differential.test_time_in_chains import Step, chains, expected, told
 from tests.differential.timelines import MODES, Case, Mode, cases
@@ -260,3 +261,11 @@ def test_a_job_with_sql_gives_the_same_on_spark(spark: SparkSession) -> None:
     assert best(run_graph(job, {"orders": rows})) == BEST
     with pytest.raises(InvalidJobError, match="whose clock cannot be set"):
         run_graph(job, {"orders": rows}, clock=0)
+
+
+@pytest.mark.parametrize("name", ["sql.session.timeZone", "spark.sql.session.timeZone"])
+def test_a_job_in_another_time_zone_runs_on_spark(name: str) -> None:
+    """Its dates and local times are those of the zone. Here they were those of UTC, and windows were others."""
+    assert needs_spark(per_window(orders(spark={name: "Europe/Berlin"})))
+    assert not needs_spark(per_window(orders(spark={name: "UTC"})))
+    assert not needs_spark(per_window(orders()))

@@ -107,6 +107,8 @@ def _blocks(path: str, dialect: CsvDialect) -> Iterator[bytes]:
                 yield b"".join(open_blocks)
                 open_blocks = []
     except (OSError, EOFError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the system, and not about the bytes of the file
         raise InvalidJobError(_not_csv(path, error)) from error
     if open_blocks:
         yield b"".join(open_blocks)

@@ -10,6 +10,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
+from mixedmode.connectors.files.claim import check_claim, new_claim, put_claim
 from mixedmode.connectors.files.compaction import newest_plan
 from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_other
 from mixedmode.connectors.files.replace_windows import replace_windows
@@ -43,6 +44,7 @@ def open_file_sink(spec: FileSinkSpec, context: SinkContext) -> "FileSink":
         replaces=context.replaces,
         layout=file_layout(spec),
         marks_epochs=spec.success_marker,
+        claims=context.replaces or context.generation > 0,
     )
 
 
@@ -101,13 +103,17 @@ class FileSink(Sink):
         replaces: bool,
         layout: FileLayout = FileLayout(),  # noqa: B008 - frozen
         marks_epochs: bool = False,
+        claims: bool = True,
     ) -> None:
         """`replaces`: this is a batch run, which replaces the output of an earlier run.
-        `marks_epochs`: write a marker for each published epoch.
+        `marks_epochs`: write a marker for each published epoch. `claims`: this is a start of the job, and not a
+        command that only looks at its output.
         """
         self._job = job
         self._replaces = replaces
         self._marks_epochs = marks_epochs
+        self._claims = claims
+        self._claim = new_claim()
         self.task = SinkTask(url, file_format, layout)
         self.store = ObjectStore(url)
 
@@ -136,7 +142,9 @@ class FileSink(Sink):
                 f"folder={self.store.url}"
             )
             raise InvalidJobError(msg)
-        if self._replaces:  # this run cannot use what a failed batch run has staged
+        if self._claims:
+            put_claim(self.store, self._claim)
+        if self._replaces:  # this run cannot use what an earlier batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
 
     @override
@@ -145,6 +153,8 @@ class FileSink(Sink):
 
     @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        if staged or self._replaces:
+            check_claim(self.store, self._claim)
         if self._replaces:
             waiting = [file for file in staged if self.store.exists(file.staged_path)]
             published_before = {file.final_path for file in staged} - {file.final_path for file in waiting}
