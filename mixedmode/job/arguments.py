@@ -4,6 +4,7 @@ An argument is a setting under a shorter name. An error in the setting is report
 """
 
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, Literal, TypedDict, TypeVar
 
 from mixedmode.config.document import Path
@@ -84,7 +85,7 @@ _ARGUMENTS: dict[Path, str] = {
 }
 
 
-def of_type(value: T, kind: type | tuple[type, ...], place: str, wanted: str) -> T:
+def of_type(value: T, kind: type | UnionType | tuple[type, ...], place: str, wanted: str) -> T:
     """Return the value of an argument that is no setting. Raise InvalidJobError if it is not of this type.
 
     place: the call and the argument; wanted: what it must be.
