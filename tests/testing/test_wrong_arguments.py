@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.job import Job, Source
 from mixedmode.process import KeyedCoProcessFunction
-from mixedmode.testing import AggregateHarness, DeduplicateHarness, FunctionHarness, MapHarness, TopHarness
+from mixedmode.testing import AggregateHarness, DeduplicateHarness, FunctionHarness, MapHarness, TopHarness, run_graph
 from tests.testing.functions import Totals, totals
 from tests.testing.test_maps import Where
 
@@ -130,3 +131,23 @@ def test_the_message_names_the_argument(make: Callable[[], Any], message: str) -
     with pytest.raises(InvalidJobError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def counted() -> Job:
+    source = Source.parquet("in", schema=SCHEMA, event_time="t")
+    return Job("counted", sources={"rows": source}, mode="batch").key_by("k").aggregate(n="count(*)")
+
+
+@pytest.mark.parametrize("name", ["job", "inputs", "live", "schemas", "clock"])
+def test_each_argument_of_a_whole_job_with_a_wrong_value_is_refused(name: str) -> None:
+    for wrong in [*WRONG, {"rows": 5}, {"rows": ["x"]}, counted().key_by("k"), [None]]:
+        with pytest.raises(InvalidJobError):
+            run_graph(**{"job": counted(), "inputs": {}, name: wrong})
+
+
+@pytest.mark.parametrize("wrong", [*WRONG, None])
+def test_an_output_of_a_whole_job_has_a_name(wrong: Any) -> None:
+    outputs = run_graph(counted(), {})
+    for read in (outputs.table, outputs.changes, outputs.__getitem__):
+        with pytest.raises(InvalidJobError):
+            read(wrong)
