@@ -14,6 +14,7 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.sql_checks import check_argument, check_literals
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.config.calls import column_in, named, quoted
+from mixedmode.config.keyed import key_advice
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -288,17 +289,20 @@ def key_fields(
     keys = []
     for column in columns:
         with collecting(found):
-            keys.append(key_field(frame, column, where))
+            keys.append(key_field(frame, column, where, key_advice(column)))
     return tuple(keys)
 
 
-def key_field(frame: DataFrame, column: str, where: str) -> pa.Field:
-    """Return a key column of a step's input. Raise InvalidJobError, beginning with `where`, if it cannot be a key."""
+def key_field(frame: DataFrame, column: str, where: str, advice: str = "") -> pa.Field:
+    """Return a key column of a step's input. Raise InvalidJobError, beginning with `where`, if it cannot be a key.
+
+    advice: follows the message if there is no such column.
+    """
     by_name = {name.lower(): name for name in frame.columns}
     name = by_name.get(column.lower())
     if name is None:
-        known = frame.columns
-        msg = f"{where}: there is no column {column}.{did_you_mean(column, known)} Columns here: {', '.join(known)}."
+        known, hint = frame.columns, did_you_mean(column, frame.columns) + advice
+        msg = f"{where}: there is no column {column}.{hint} Columns here: {', '.join(known)}."
         raise InvalidJobError(msg)
     return checked_key(pa.field(column, input_type(frame.schema[name].dataType, f"{where}: {column}")), where)
 

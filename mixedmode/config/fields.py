@@ -145,7 +145,7 @@ def refusal(*findings: tuple[Path, str]) -> PydanticCustomError:
     return PydanticCustomError("refused", "refused", {"findings": findings})
 
 
-def _parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
+def parsed_by(parse: Callable[[Any], Any]) -> BeforeValidator:
     """Return a validator that calls a parser and passes on the parser's message."""
 
     def validate(value: Any) -> Any:
@@ -373,7 +373,7 @@ Flag = Annotated[bool, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 CountOrZero = Annotated[int, Field(strict=True, ge=0)]
 Share = Annotated[float, Field(strict=True, gt=0, le=1)]
-DurationMs = Annotated[int, _parsed_by(parse_duration_ms), PlainSerializer(format_duration_ms)]
+DurationMs = Annotated[int, parsed_by(parse_duration_ms), PlainSerializer(format_duration_ms)]
 PositiveDurationMs = Annotated[DurationMs, Field(gt=0)]
 OptionalDurationMs = Annotated[PositiveDurationMs | None, BeforeValidator(_none_or), PlainSerializer(_duration_or_none)]
 SpanMs = Annotated[PositiveDurationMs, AfterValidator(_span)]
@@ -384,11 +384,11 @@ TimeZone = Annotated[Text, AfterValidator(_time_zone)]
 ClassReference = Annotated[str, AfterValidator(_class)]
 FunctionReference = Annotated[str, AfterValidator(_function)]
 Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
-PositiveBytes = Annotated[int, _parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
+PositiveBytes = Annotated[int, parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
 Inputs = Annotated[tuple[TableName, ...], BeforeValidator(one_or_more)]
-Call = Annotated[AggregateCall, _parsed_by(_call), PlainSerializer(str)]
-Order = Annotated[OrderBy, _parsed_by(_order), PlainSerializer(str)]
+Call = Annotated[AggregateCall, parsed_by(_call), PlainSerializer(str)]
+Order = Annotated[OrderBy, parsed_by(_order), PlainSerializer(str)]
 Orders = Annotated[tuple[Order, ...], BeforeValidator(one_or_more)]
 Options = Annotated[Mapping[str, str], BeforeValidator(_flat_texts)]
 SparkSettings = Annotated[Options, BeforeValidator(_full_keys), PlainSerializer(_short_keys)]

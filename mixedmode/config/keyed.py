@@ -5,14 +5,22 @@ from collections.abc import Iterator, Mapping
 
 from pydantic import Field
 
+from mixedmode.config.calls import is_column
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Inputs, Section, TableName
 from mixedmode.config.names import repeated
 
-__all__ = ["Keyed", "Reading"]
+__all__ = ["Keyed", "Reading", "key_advice"]
 
 #: an entry of `key-by` that is computed: an expression and its name
 _COMPUTED = re.compile(r"(?P<expression>\S(?:.*\S)?)\s+as\s+(?P<name>\w+)", re.IGNORECASE)
+
+
+def key_advice(text: str) -> str:
+    """Return the advice about an entry of `key-by` that is no column, if it looks like an expression or several."""
+    if is_column(text):
+        return ""
+    return " In key-by, an expression has a name, as in `date(at) AS day`, and several columns are a list."
 
 
 class Reading(Section):

@@ -350,7 +350,7 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
 def _not_yaml(mark: Mark, detail: str) -> str:
     advice = (
         "Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in it, if it is `*`, and, "
-        "between { and }, if it has commas or braces."
+        "between { and }, if it has commas, brackets or braces."
     )
     return f"{mark}: this is not valid YAML. {advice} YAML says: {detail}"
 

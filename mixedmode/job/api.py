@@ -41,6 +41,7 @@ from mixedmode.job.arguments import (
     autoscaler_settings,
     dimension_argument,
     of_type,
+    place_of,
 )
 from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
@@ -149,7 +150,8 @@ class Job(AllRows, JobOperations):
 
         Raises InvalidJobError with every mistake that can be found without Spark.
         """
-        loaded = load_job(path, overrides)
+        of_type(overrides, list | tuple, "Job.from_yaml: overrides", "a list, such as ['parallelism=4']")
+        loaded = load_job(place_of(path, "Job.from_yaml: path"), overrides)
         return cls._of(settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
 
     @property

@@ -3,12 +3,14 @@
 An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
+import os
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, Literal, TypedDict, TypeVar
 
 from mixedmode.config.document import Path
 from mixedmode.config.execution import RuntimeMode
-from mixedmode.connectors.calls import Duration, argument_at
+from mixedmode.connectors.calls import Duration, FileName, argument_at
 from mixedmode.errors import InvalidJobError
 
 T = TypeVar("T")
@@ -84,7 +86,7 @@ _ARGUMENTS: dict[Path, str] = {
 }
 
 
-def of_type(value: T, kind: type | tuple[type, ...], place: str, wanted: str) -> T:
+def of_type(value: T, kind: type | UnionType | tuple[type, ...], place: str, wanted: str) -> T:
     """Return the value of an argument that is no setting. Raise InvalidJobError if it is not of this type.
 
     place: the call and the argument; wanted: what it must be.
@@ -93,6 +95,11 @@ def of_type(value: T, kind: type | tuple[type, ...], place: str, wanted: str) ->
         msg = f"{place} must be {wanted}. found={type(value).__name__}"
         raise InvalidJobError(msg)
     return value
+
+
+def place_of(value: FileName, place: str) -> str:
+    """Return the text of an argument that is a path or URL. Raise InvalidJobError for anything else."""
+    return os.fspath(of_type(value, str | os.PathLike, place, "a path or URL"))
 
 
 def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:

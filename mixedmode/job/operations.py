@@ -1,6 +1,5 @@
 """The operations on a whole job in Python: run it, check it, steer it. The modules that they need load when called."""
 
-import os
 import threading
 import time
 from abc import abstractmethod
@@ -12,6 +11,7 @@ import pyarrow as pa
 from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.config.spec import JobSpec
 from mixedmode.connectors.calls import FileName
+from mixedmode.job.arguments import of_type, place_of
 from mixedmode.job.results import JobResult, RunTotals
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class JobOperations:
         """
         from mixedmode.serve.beside import run_served  # noqa: PLC0415 - Spark is loaded only to run
 
+        of_type(stop, threading.Event | None, "Job.run: stop", "a threading.Event")
+        of_type(observers, list | tuple, "Job.run: observers", "a list of functions of an event")
         totals, started = RunTotals(), time.perf_counter()
         run_served(self.spec, self.where, until, [*observers, totals], stop, serve)
         return totals.result(self.spec, time.perf_counter() - started)
@@ -73,6 +75,7 @@ class JobOperations:
         from mixedmode.driver.backfill import backfill, backfill_range  # noqa: PLC0415 - Spark is loaded only to run
         from mixedmode.driver.run import RunOptions  # noqa: PLC0415
 
+        of_type(observers, list | tuple, "Job.backfill: observers", "a list of functions of an event")
         windows = backfill_range(start, end)
         return backfill(self.spec, self.where, windows, RunOptions(observers=observers)).rows
 
@@ -108,6 +111,8 @@ class JobOperations:
         """
         from mixedmode.driver.rescale_requests import ask_to_rescale  # noqa: PLC0415 - the store is loaded only to use it
 
+        of_type(parallelism, int | None, "Job.rescale: parallelism", "a whole number, or None")
+        of_type(step, str | None, "Job.rescale: step", "the name of a step")
         ask_to_rescale(self.spec, parallelism, step=step)
 
     def create_savepoint(self, place: FileName) -> None:
@@ -117,7 +122,7 @@ class JobOperations:
         """
         from mixedmode.driver.savepoints import take_savepoint  # noqa: PLC0415 - the store is loaded only to use it
 
-        take_savepoint(self.spec, os.fspath(place))
+        take_savepoint(self.spec, place_of(place, "Job.create_savepoint: place"))
 
     def restore_savepoint(
         self, place: FileName, *, allow_dropped_state: bool = False, moved: Mapping[str, str] | None = None
@@ -132,4 +137,6 @@ class JobOperations:
         """
         from mixedmode.driver.restoring import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
 
-        restore_savepoint(os.fspath(place), self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
+        of_type(moved, Mapping | None, "Job.restore_savepoint: moved", "a dictionary, such as {'/data': '/lake'}")
+        folder = place_of(place, "Job.restore_savepoint: place")
+        restore_savepoint(folder, self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)

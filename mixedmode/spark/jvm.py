@@ -41,7 +41,9 @@ _EXCEPTION = re.compile(
     r'^(?:Exception in thread "[^"]*" |Caused by: |: )?((?:\w+\.)+\w*(?:Exception|Error): .*)$', re.MULTILINE
 )
 _COMPLAINT = re.compile(
-    r"^(?:Error:? |Invalid |Unrecognized |Could not |Conflicting |Too small ).*$", re.MULTILINE | re.IGNORECASE
+    r"^(?:Error occurred during initialization of VM\s*\n|Error:? |Invalid |Unrecognized |Could not |Conflicting |"
+    r"Too small ).*$",
+    re.MULTILINE | re.IGNORECASE,
 )
 _PACKAGES = re.compile(
     r"unresolved dependency|UNRESOLVED DEPENDENCIES|download failed|Provided Maven Coordinates", re.IGNORECASE

@@ -1,5 +1,6 @@
 """The Spark session of a job, with default settings for an embedded Spark. The job's settings override the defaults."""
 
+import json
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -30,6 +31,8 @@ _CLASSES_ASKED_FOR = (
 #: asked for without its package, which PySpark imports anew for each query
 _OF_QUERIES = "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper"
 _PACKAGES_ASKED_FOR = ("org", "py4j")  # by our code, and by PySpark for the type of an object
+#: a setting of the session: {setting that the newest job has set: its value before}, as JSON
+_REPLACED = "spark.mixedmode.replaced"
 #: loggers that print a refused query with its stack trace, before PySpark raises the error that becomes one message
 _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
@@ -50,7 +53,9 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     with _own_interrupt_handler():
         try:
             start_jvm(settings, log_folder)
+            replaced = _values_before(settings)
             session = builder.getOrCreate()
+            session.conf.set(_REPLACED, json.dumps(replaced))
         except (PySparkException, Py4JError) as error:
             if has_ended(error):
                 raise ended_message("not kept" if log_folder is None else log_folder / LOG_FILE) from error
@@ -59,6 +64,23 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     _keep_names(session)
     write_without_processes(session)
     return session
+
+
+def _values_before(settings: Mapping[str, str]) -> Mapping[str, str | None]:
+    """Undo the settings of the job before in this process, and return the values that these settings will replace.
+
+    Spark sets them in the one session of the process, where SQL of the next job would be computed by them. The values
+    are {setting: its value in the session, None if it has none}; of a new session, all are None.
+    """
+    session = SparkSession._instantiatedSession  # noqa: SLF001 - the one that Spark will use
+    if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None: it was stopped
+        return dict.fromkeys(name for name in settings if name.startswith("spark.sql."))
+    for name, value in json.loads(session.conf.get(_REPLACED, "{}") or "{}").items():
+        if value is not None:
+            session.conf.set(name, value)
+        elif session.conf.isModifiable(name):
+            session.conf.unset(name)
+    return {name: session.conf.get(name, None) for name in settings if session.conf.isModifiable(name)}
 
 
 def _keep_names(session: SparkSession) -> None:

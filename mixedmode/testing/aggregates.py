@@ -9,6 +9,7 @@ from mixedmode.job.keyed import WindowArguments
 from mixedmode.operators.interface import WEIGHT_COLUMN, KeyedOperator
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
+from mixedmode.testing.functions import by_name
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
@@ -41,7 +42,7 @@ class AggregateHarness(Harness):
         event_time: str | None = None,
         **settings: Unpack[HarnessArguments],
     ) -> None:
-        records, keys = schema_of(schema, where=f"{_WHERE}: schema"), columns_of(key_by)
+        records, keys = schema_of(schema, where=f"{_WHERE}: schema"), columns_of(key_by, where=f"{_WHERE}: key_by")
         spec = _step(keys, window, aggregate)
         if event_time is not None:
             check_event_time(records, event_time, where=f"{_WHERE}: event_time")
@@ -86,7 +87,7 @@ class OperatorHarness(Harness):
         step = Step.checked(
             operator,
             schema_of(schema, where="OperatorHarness: schema"),
-            key_by=columns_of(key_by),
+            key_by=columns_of(key_by, where="OperatorHarness: key_by"),
             arguments=arguments,
             event_time=event_time,
             identity=step_fingerprint(type(operator).__name__),
@@ -99,6 +100,7 @@ def _step(
     keys: tuple[str, ...], window: WindowArguments | None, aggregate: Mapping[str, str | AggregateCall]
 ) -> KeyedAggregateStep:
     """Return the step as a job would have it, after the job's own checks."""
+    by_name(window, f"{_WHERE}: window")
     job = Job("harness", sources={"rows": Source.parquet("rows")}, mode="batch")  # reads nothing: it is never run
     if window is None:
         job = job.key_by(*keys).aggregate(aggregate)

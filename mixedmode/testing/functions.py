@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import of_type
 from mixedmode.keys import KeySchema
 from mixedmode.operators.classes import ClassKind, ClassSource, GivenClass
 from mixedmode.operators.process import (
@@ -30,6 +31,7 @@ from mixedmode.testing.step import Rows, Step, columns_of, key_fields
 
 _WHERE = "FunctionHarness"
 F = TypeVar("F")
+T = TypeVar("T")
 
 
 class FunctionHarness(Harness):
@@ -66,8 +68,8 @@ class FunctionHarness(Harness):
         **settings: Unpack[HarnessArguments],
     ) -> None:
         one_of(on_error, get_args(OnError), where=f"{_WHERE}: on_error")
-        left, right = schema if isinstance(schema, tuple) else (schema, None)
-        records, keys = schema_of(left, where=f"{_WHERE}: schema"), columns_of(key_by)
+        left, right = _pair_of(schema) if isinstance(schema, tuple) else (schema, None)
+        records, keys = schema_of(left, where=f"{_WHERE}: schema"), columns_of(key_by, where=f"{_WHERE}: key_by")
         fields = key_fields(records, keys, where=f"{_WHERE}: key_by")
         self._pair: PairOfInputs | None = None
         if right is not None:
@@ -80,7 +82,8 @@ class FunctionHarness(Harness):
             "record_fields": tuple(records) if self._pair is None else self._pair.record_fields,
             "output_fields": declared_output(output, f"{_WHERE}: output"),
             "function_outputs": {
-                tag: declared_output(columns, f"{_WHERE}: outputs: {tag}") for tag, columns in (outputs or {}).items()
+                tag: declared_output(columns, f"{_WHERE}: outputs: {tag}")
+                for tag, columns in by_name(outputs, f"{_WHERE}: outputs").items()
             },
             "on_error": on_error,
             "has_event_time": event_time is not None,
@@ -136,13 +139,20 @@ class _Copies(ClassSource[F]):
 def class_source(
     kind: ClassKind[F], function: type[F] | F | str, args: Mapping[str, Any] | None, where: str
 ) -> ClassSource[F]:
-    """Return the function of a harness: a class, `package.module:Class`, or an object. `where` is for messages."""
+    """Return the function of a harness: a class, `package.module:Class`, or an object.
+
+    Raises InvalidJobError, beginning with `where`, for another function, for arguments that are no dictionary, and for
+    those of an object.
+    """
+    wanted = "a class, its name as package.module:Class, or an object of such a class"
+    of_type(function, (str, type, *kind.bases), f"{where}: function", wanted)
+    given = by_name(args, f"{where}: args")
     if isinstance(function, str):
-        return kind.named(function, args)
+        return kind.named(function, given)
     if isinstance(function, type):
-        return GivenClass(kind, function, dict(args or {}))
-    if args:
-        msg = f"{where}: an object has its arguments already. Give its class, or leave `args` out. args={dict(args)}"
+        return GivenClass(kind, function, given)
+    if given:
+        msg = f"{where}: an object has its arguments already. Give its class, or leave `args` out. args={given}"
         raise InvalidJobError(msg)
     return _Copies(function)
 
@@ -157,11 +167,24 @@ def declared_output(given: SchemaLike, where: str) -> tuple[pa.Field, ...]:
     return tuple(schema)
 
 
+def by_name(given: Mapping[str, T] | None, where: str) -> dict[str, T]:
+    """Return an argument that is a dictionary by name; None is an empty one. Raise InvalidJobError for another."""
+    found = of_type({} if given is None else given, Mapping, where, "a dictionary by name")
+    return {of_type(name, str, f"a name in {where}", "text"): one for name, one in found.items()}
+
+
+def _pair_of(schemas: "tuple[SchemaLike, ...]") -> "tuple[SchemaLike, SchemaLike]":
+    if len(schemas) != 2:
+        msg = f"{_WHERE}: schema must be columns, or a pair of them for two inputs. found={schemas!r:.200}"
+        raise InvalidJobError(msg)
+    return schemas
+
+
 def _source(
     function: type[AnyFunction] | AnyFunction | str, args: Mapping[str, Any] | None, *, is_pair: bool
 ) -> ClassSource[AnyFunction]:
-    given = function if isinstance(function, type) else type(function)
-    if not isinstance(function, str) and issubclass(given, KeyedCoProcessFunction) != is_pair:
+    given: type[object] = function if isinstance(function, type) else type(function)
+    if issubclass(given, get_args(AnyFunction)) and issubclass(given, KeyedCoProcessFunction) != is_pair:
         has = "has two inputs. Give a pair of schemas" if not is_pair else "has one input"
         msg = f"{_WHERE}: the function {has}. class={given.__qualname__}"
         raise InvalidJobError(msg)

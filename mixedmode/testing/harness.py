@@ -18,7 +18,6 @@ from sortedcontainers import SortedDict
 
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys.groups import check_parallelism
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.testing.epoch import Place, run_epoch
@@ -46,7 +45,7 @@ class Harness:
                 "none. Set event_time to a column of the schema, or remove it."
             )
             raise InvalidJobError(msg)
-        self._begin(Moment.initial(self._settings.clock_ms), is_backlog=self._settings.is_backlog)
+        self._begin(Moment.initial(self._settings.clock // 1000), is_backlog=self._settings.backlog)
 
     def _begin(
         self,
@@ -92,7 +91,7 @@ class Harness:
 
     def advance_watermark(self, to: Instant) -> None:
         """Run an epoch without records that advances the watermark to `to`. Whatever is due by event time fires."""
-        self.feed([], watermark=to)
+        self.feed([], watermark=instant_us(to, where=f"{self._step.where}: watermark"))
 
     def advance_clock(self, by: Duration) -> None:
         """Run an epoch without records, `by` later. Whatever is due by processing time fires."""
@@ -159,10 +158,8 @@ class Harness:
         """
         found = Snapshot.decode(snapshot)
         found.check(self._step, max_parallelism=self._settings.max_parallelism)
-        subtasks = self._settings.parallelism if parallelism is None else parallelism
-        check_parallelism(subtasks, found.max_parallelism)
         other = copy.copy(self)
-        other._settings = replace(self._settings, parallelism=subtasks)  # noqa: SLF001 - it is of this class
+        other._settings = self._settings.at(parallelism, where=self._step.where)  # noqa: SLF001 - it is of this class
         rows = decode_table(found.table).to_pylist()
         other._begin(found.moment, is_backlog=False, entries=found.entries, table=rows)  # noqa: SLF001 - as above
         return other

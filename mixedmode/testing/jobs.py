@@ -7,7 +7,7 @@ Spark, over files in a temporary folder.
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -17,6 +17,8 @@ from mixedmode.config.graph import MAIN
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
+from mixedmode.job.arguments import of_type
+from mixedmode.testing.functions import by_name
 from mixedmode.testing.outputs import Row
 from mixedmode.testing.places import declared_schemas, job_in_folder, output_names
 from mixedmode.testing.schemas import schema_of
@@ -32,6 +34,7 @@ __all__ = ["Inputs", "JobOutputs", "run_graph"]
 Inputs: TypeAlias = Mapping[str, Rows]
 
 _WHERE = "run_graph"
+_A_NAME = "the name of an output"
 
 
 class JobOutputs:
@@ -66,7 +69,7 @@ class JobOutputs:
         return [dict(row) for row in self._rows[self._of_steps(output)]]
 
     def _of_steps(self, output: str) -> str:
-        if output not in self._tables:
+        if of_type(output, str, f"{_WHERE}: output", _A_NAME) not in self._tables:
             known = [name for name in self._tables if name]
             names = f"Outputs here: {', '.join(known)}." if known else "The job has one, without a name."
             msg = f"{_WHERE}: there is no output of this name.{did_you_mean(output, known)} {names} found={output!r}"
@@ -75,6 +78,7 @@ class JobOutputs:
 
     def __getitem__(self, name: str) -> list[Row]:
         """Return the rows of an output other than the main one. Raise InvalidJobError for an unknown name."""
+        of_type(name, str, f"{_WHERE}: output", _A_NAME)
         ending = [one for one in self if one.endswith(f"-{name}")]
         if name not in self._names and len(ending) != 1:
             if name in self._tables:
@@ -124,10 +128,13 @@ def run_graph(
     from mixedmode.testing.job_runs import run_here, run_on_spark  # noqa: PLC0415 - loads pyspark and RocksDB
     from mixedmode.testing.local_plan import needs_spark  # noqa: PLC0415 - as above
 
-    later = list(live)
-    for given in (inputs, *later):
+    of_type(
+        job, Job, f"{_WHERE}: job", "a job whose last step is complete, such as job.key_by('k').aggregate(n='count(*)')"
+    )
+    later = _epochs(live)
+    for given in ([] if inputs is None else [inputs]) + later:
         _check_form(given)
-    declared = _schemas(job, schemas or {})
+    declared = _schemas(job, by_name(schemas, f"{_WHERE}: schemas"))
     epochs = [_tables(given, declared) for given in ([] if inputs is None else [inputs]) + later]
     if not epochs:
         msg = f"{_WHERE}: there is no input. Pass `inputs`, `live`, or both."
@@ -147,8 +154,15 @@ def run_graph(
     return JobOutputs(found)
 
 
+def _epochs(live: Any) -> list[Inputs]:
+    if not isinstance(live, Iterable) or isinstance(live, str | Mapping):
+        msg = f"{_WHERE}: live must be a list of inputs, one for each live epoch. found={type(live).__name__}"
+        raise InvalidJobError(msg)
+    return list(live)
+
+
 def _check_form(given: object) -> None:
-    if given is not None and not isinstance(given, Mapping):
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         kind = type(given).__name__
         msg = f"{_WHERE}: the inputs of an epoch are {{source: rows}}. Name the source of the rows. found={kind}"
         raise InvalidJobError(msg)

@@ -11,6 +11,7 @@ from mixedmode.analysis.keyed_steps import checked_key, column_taken, names_take
 from mixedmode.analysis.problems import raise_all
 from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
+from mixedmode.config.keyed import key_advice
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.step_outputs import FunctionStep, function_section
 from mixedmode.config.steps import TopStep
@@ -49,11 +50,12 @@ class Columns:
         """Return {name in lower case: type}."""
         return {name: field.type for name, field in self._by_name.items()}
 
-    def field(self, name: str, where: str) -> pa.Field:
+    def field(self, name: str, where: str, advice: str = "") -> pa.Field:
         """Return a column. Raise InvalidJobError, beginning with `where`, if there is no such column."""
         if name.lower() not in self._by_name:
             known = [field.name for field in self.fields]
-            msg = f"{where}: there is no column {name}.{did_you_mean(name, known)} Columns here: {', '.join(known)}."
+            hint = did_you_mean(name, known) + advice
+            msg = f"{where}: there is no column {name}.{hint} Columns here: {', '.join(known)}."
             raise InvalidJobError(msg)
         return self._by_name[name.lower()]
 
@@ -63,7 +65,8 @@ class Columns:
 
     def keys(self, names: Sequence[str], where: str) -> tuple[pa.Field, ...]:
         """Return the key columns, as they are spelled in the step. Raise InvalidJobError for an unsuitable one."""
-        return tuple(checked_key(pa.field(name, self.field(name, where).type), where) for name in names)
+        found = [self.field(name, where, key_advice(name)) for name in names]
+        return tuple(checked_key(pa.field(name, one.type), where) for name, one in zip(names, found, strict=True))
 
     def quoted(self, *, without: Sequence[str] = ()) -> dict[str, pa.Field]:
         """Return {expression: column} of all columns but those of these names."""

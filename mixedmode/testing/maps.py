@@ -11,7 +11,9 @@ from typing import Any, Self
 import msgspec
 import pyarrow as pa
 
+from mixedmode.config.execution import MAX_PARALLELISM_LIMIT
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.job.arguments import of_type
 from mixedmode.operators.map import MAP_FUNCTION, KeptList, MapOperator
 from mixedmode.operators.map.dealing import dealt
 from mixedmode.operators.map.items import ItemCodec
@@ -20,7 +22,7 @@ from mixedmode.state.lists import Lists, check_size, redistribute, rescaling_pro
 from mixedmode.testing.functions import class_source, declared_output
 from mixedmode.testing.outputs import Row
 from mixedmode.testing.schemas import SchemaLike, schema_of
-from mixedmode.testing.settings import Instant, instant_us
+from mixedmode.testing.settings import HarnessArguments, Instant, Settings, instant_us
 from mixedmode.testing.step import Rows, table_of
 from mixedmode.time import MIN_TIME_US
 
@@ -63,9 +65,9 @@ class MapHarness:
             output_fields=declared_output(output, f"{_WHERE}: output"),
         )
         self._declared = self._operator.declaration()
-        self._parallelism = _checked(parallelism)
-        self._clock_us = instant_us(clock, where=f"{_WHERE}: clock")
-        self._is_backlog = backlog
+        given = HarnessArguments(parallelism=parallelism, clock=clock, backlog=backlog)
+        self._settings = Settings.of({**given, "max_parallelism": MAX_PARALLELISM_LIMIT}, where=_WHERE)
+        self._is_backlog = self._settings.backlog
         self._begin(())
 
     def _begin(self, lists: Lists) -> None:
@@ -81,8 +83,8 @@ class MapHarness:
         """
         table = table_of(rows, self._schema, where=_WHERE)
         watermark_us = MIN_TIME_US if watermark is None else instant_us(watermark, where=f"{_WHERE}: watermark")
-        pieces = dict(dealt(table, parallelism=self._parallelism, turn=self._epoch))
-        before = redistribute(self._lists, self._declared.redistribution, self._parallelism)
+        pieces = dict(dealt(table, parallelism=self.parallelism, turn=self._epoch))
+        before = redistribute(self._lists, self._declared.redistribution, self.parallelism)
         kept, new = [], list[pa.Table]()
         for subtask, items in enumerate(before):
             context = self._context(subtask, watermark_us)
@@ -107,7 +109,7 @@ class MapHarness:
     @property
     def parallelism(self) -> int:
         """The number of subtasks of the next epoch."""
-        return self._parallelism
+        return self._settings.parallelism
 
     @property
     def lists(self) -> tuple[tuple[Any, ...], ...]:
@@ -117,11 +119,12 @@ class MapHarness:
 
     def rescale(self, parallelism: int) -> None:
         """Use this number of subtasks from the next epoch on. Raises InvalidJobError where a job would be refused."""
+        settings = self._settings.at(parallelism, where=_WHERE)
         lists, redistribution = self._lists, self._declared.redistribution
-        problem = rescaling_problem(self._operator.operator_id, lists, redistribution, _checked(parallelism))
+        problem = rescaling_problem(self._operator.operator_id, lists, redistribution, settings.parallelism)
         if problem is not None:
             raise InvalidJobError(problem)
-        self._parallelism = parallelism
+        self._settings = settings
 
     def snapshot(self) -> bytes:
         """Return what a checkpoint would hold now, which is the lists, for `restore`."""
@@ -133,6 +136,7 @@ class MapHarness:
         parallelism: the new harness's; by default this harness's.
         Raises InvalidJobError where a job would be refused, and CorruptStateError for bytes that are not a snapshot.
         """
+        of_type(snapshot, bytes, f"{_WHERE}: snapshot", "what snapshot() returned")
         try:
             data = snapshot.removeprefix(_KIND) if snapshot.startswith(_KIND) else b""
             epoch, lists = msgspec.msgpack.decode(data, type=tuple[int, Lists])
@@ -146,23 +150,16 @@ class MapHarness:
         other = copy.copy(self)
         other._begin(lists)  # noqa: SLF001 - it is of this class
         other._epoch, other._is_backlog = epoch, False  # noqa: SLF001 - as above
-        other.rescale(self._parallelism if parallelism is None else parallelism)
+        other.rescale(self.parallelism if parallelism is None else parallelism)
         return other
 
     def _context(self, subtask: int, watermark_us: int) -> MapContext:
         return MapContext(
             operator_id=self._operator.operator_id,
             subtask=subtask,
-            parallelism=self._parallelism,
+            parallelism=self.parallelism,
             epoch=self._epoch,
             is_backlog=self._is_backlog,
-            processing_time=self._clock_us,
+            processing_time=self._settings.clock,
             current_watermark=watermark_us,
         )
-
-
-def _checked(parallelism: int) -> int:
-    if parallelism < 1:
-        msg = f"{_WHERE}: without a subtask no record is mapped. Set parallelism to 1 or more. found={parallelism}"
-        raise InvalidJobError(msg)
-    return parallelism

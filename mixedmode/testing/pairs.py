@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import of_type
 from mixedmode.operators.interface import SIDE_COLUMN
 from mixedmode.testing.step import Rows, column_type, table_of
 
@@ -35,6 +36,7 @@ class PairOfInputs:
         if event_time is None:
             msg = f"{where}: event_time is missing: a function over two inputs sees their records in its order."
             raise InvalidJobError(msg)
+        of_type(event_time, str, f"{where}: event_time", "the name of a column")
         shared = tuple(dict.fromkeys([*keys, event_time]))
         for name in shared:
             own, other = (

@@ -39,7 +39,7 @@ class TopHarness(Harness):
         event_time: str | None = None,
         **settings: Unpack[HarnessArguments],
     ) -> None:
-        where, keys = "TopHarness", columns_of(key_by)
+        where, keys = "TopHarness", columns_of(key_by, where="TopHarness: key_by")
         step = _keyed(keys, event_time).top(n, order_by=order_by).steps[-1]
         assert isinstance(step, TopStep), step
         super().__init__(_step(step, schema, event_time, where), settings)
@@ -64,7 +64,7 @@ class DeduplicateHarness(Harness):
         event_time: str | None = None,
         **settings: Unpack[HarnessArguments],
     ) -> None:
-        where, keys = "DeduplicateHarness", columns_of(key_by)
+        where, keys = "DeduplicateHarness", columns_of(key_by, where="DeduplicateHarness: key_by")
         step = _keyed(keys, event_time).deduplicate(keep=keep, tie_break=tie_break, within=within).steps[-1]
         assert isinstance(step, DeduplicateStep), step
         super().__init__(_step(step, schema, event_time, where), settings)

@@ -60,6 +60,12 @@ def schema_of(given: SchemaLike, *, where: str) -> pa.Schema:
         return given.remove_metadata()
     if isinstance(given, str):
         return pa.schema(_parse(given, _Ddl.columns, where))
+    if not isinstance(given, Mapping) or not given or not all(isinstance(name, str) for name in given):
+        msg = (
+            f"{where} must be columns: as Spark's DDL, such as 'user string, clicks bigint', as a dictionary of names "
+            f"and types, or as a pyarrow.Schema. found={given!r:.200}"
+        )
+        raise InvalidJobError(msg)
     return pa.schema([pa.field(name, _type_of(found, f"{where}: {name}")) for name, found in given.items()])
 
 
@@ -68,7 +74,7 @@ def _type_of(given: ColumnType, where: str) -> pa.DataType:
         return given
     if isinstance(given, str):
         return _parse(given, _Ddl.data_type, where)
-    if given not in _PYTHON:
+    if not isinstance(given, type) or given not in _PYTHON:
         known = ", ".join(one.__name__ for one in _PYTHON)
         msg = (
             f"{where}: this Python type is not the type of a column. Use one of {known}, a type as in Spark's DDL such "

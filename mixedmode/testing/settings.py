@@ -1,31 +1,22 @@
 """The settings for all epochs of a harness, and the accepted forms of times and durations."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Self, TypedDict
+from typing import Annotated, Literal, Self, TypedDict
 
-from mixedmode.config.values import parse_bytes
-from mixedmode.connectors.calls import Duration, Size
+from pydantic import Field
+
+from mixedmode.config.document import Path
+from mixedmode.config.execution import MAX_PARALLELISM_LIMIT
+from mixedmode.config.fields import Count, DurationMs, Flag, PositiveBytes, Section, parsed_by
+from mixedmode.config.load import checked_section
+from mixedmode.connectors.calls import Duration, Size, argument_at, given_arguments
 from mixedmode.durations import parse_duration_ms
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys.groups import check_parallelism
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: microseconds since 1970, or a datetime (one without a zone is UTC)
 Instant = int | datetime
-
-_DEFAULTS: dict[str, Any] = {
-    "parallelism": 1,
-    "max_parallelism": 128,  # as in a job that does not set it
-    "out_of_orderness": None,
-    "clock": 0,
-    "backlog": False,
-    "end_of_key_watermark": "greatest",
-    "backlog_emit": "final",
-    "sort_memory": "64MB",
-    "slices": 1,
-}
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -56,50 +47,58 @@ class HarnessArguments(TypedDict, total=False):
     slices: int
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Checked HarnessArguments. `out_of_orderness_us` is None if the watermark does not follow the records."""
+def parse_instant_us(time: object) -> int:
+    """Return microseconds since 1970. Raise InvalidJobError for anything but a time in 64 bits."""
+    if isinstance(time, datetime):
+        return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+    if type(time) is not int or not MIN_TIME_US <= time <= MAX_TIME_US:
+        msg = f"this is no time. Give microseconds since 1970 as an int, or a datetime. found={time!r}"
+        raise InvalidJobError(msg)
+    return time
 
-    parallelism: int
-    max_parallelism: int
-    out_of_orderness_us: int | None
-    clock_ms: int
-    is_backlog: bool
-    end_of_key_watermark: str
-    backlog_emit: str
-    sort_memory_bytes: int
-    slices: int
+
+class Settings(Section):
+    """Checked HarnessArguments. `out_of_orderness_ms` is None if the watermark does not follow the records."""
+
+    parallelism: Count = 1
+    max_parallelism: Annotated[Count, Field(le=MAX_PARALLELISM_LIMIT)] = 128  # as in a job that does not set it
+    out_of_orderness_ms: DurationMs | None = None
+    clock: Annotated[int, parsed_by(parse_instant_us)] = 0
+    backlog: Flag = False
+    end_of_key_watermark: Literal["greatest", "max"] = "greatest"
+    backlog_emit: Literal["final", "all"] = "final"
+    sort_memory_bytes: PositiveBytes = 64 * 2**20
+    slices: Count = 1
 
     @classmethod
     def of(cls, given: HarnessArguments, *, where: str) -> Self:
         """Return the checked settings.
 
-        Raises InvalidJobError that names the wrong argument, and TypeError for an unknown argument.
+        Raises InvalidJobError with all wrong arguments, and TypeError for an unknown argument.
         """
-        values: dict[str, Any] = {**_DEFAULTS, **given}
-        unknown = next((name for name in values if name not in HarnessArguments.__annotations__), None)
-        if unknown is not None:
-            msg = f"{where}() got an unexpected keyword argument {unknown!r}"
-            raise TypeError(msg)  # as Python does where the signature lists the arguments
-        bound = values["out_of_orderness"]
-        bound_ms = None if bound is None else duration_ms(bound, where=f"{where}: out_of_orderness")
-        end, emit = values["end_of_key_watermark"], values["backlog_emit"]
-        settings = cls(
-            parallelism=values["parallelism"],
-            max_parallelism=values["max_parallelism"],
-            out_of_orderness_us=None if bound_ms is None else 1000 * bound_ms,
-            clock_ms=instant_us(values["clock"], where=f"{where}: clock") // 1000,
-            is_backlog=values["backlog"],
-            end_of_key_watermark=one_of(end, ("greatest", "max"), where=f"{where}: end_of_key_watermark"),
-            backlog_emit=one_of(emit, ("final", "all"), where=f"{where}: backlog_emit"),
-            sort_memory_bytes=max(1, _placed(parse_bytes, values["sort_memory"], f"{where}: sort_memory")),
-            slices=values["slices"],
-        )
-        check_parallelism(settings.parallelism, settings.max_parallelism)
-        if settings.slices < 1:
-            msg = f"{where}: without a map task no record arrives. Set slices to 1 or more. slices={settings.slices}"
-            raise InvalidJobError(msg)
-        return settings
+        arguments = given_arguments(given, HarnessArguments, where)
+        values = {name.replace("_", "-"): value for name, value in arguments.items()}
+        return checked_section(cls, values, place=where, name=lambda path: argument_at(path, {}))
+
+    def at(self, parallelism: int | None, *, where: str) -> Self:
+        """Return the settings with another parallelism, if it is not None. Raises InvalidJobError for a wrong one."""
+        if parallelism is None:
+            return self
+        found = self.of({"parallelism": parallelism, "max_parallelism": self.max_parallelism}, where=where)
+        return self.model_copy(update={"parallelism": found.parallelism})
+
+    @property
+    def out_of_orderness_us(self) -> int | None:
+        """The same in microseconds, as event times are."""
+        return None if self.out_of_orderness_ms is None else 1000 * self.out_of_orderness_ms
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        if self.parallelism > self.max_parallelism:
+            text = (
+                " is more than the number of key groups, so some subtasks would never receive data. Lower it, or raise "
+                f"max_parallelism. found={self.parallelism}, max_parallelism={self.max_parallelism}"
+            )
+            yield ("parallelism",), text
 
 
 def instant_us(time: Instant, *, where: str) -> int:
@@ -107,12 +106,7 @@ def instant_us(time: Instant, *, where: str) -> int:
 
     Raises InvalidJobError, beginning with `where`, for anything but a time in 64 bits.
     """
-    if isinstance(time, datetime):
-        return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
-    if type(time) is not int or not MIN_TIME_US <= time <= MAX_TIME_US:
-        msg = f"{where}: this is no time. Give microseconds since 1970 as an int, or a datetime. found={time!r}"
-        raise InvalidJobError(msg)
-    return time
+    return _placed(parse_instant_us, time, where)
 
 
 def duration_ms(duration: Duration, *, where: str) -> int:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from mixedmode.changes import changes
 from mixedmode.errors import CorruptStateError, InvalidJobError
+from mixedmode.job.arguments import of_type
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import incompatibilities
 from mixedmode.testing.moment import Moment
@@ -41,6 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     @classmethod
     def decode(cls, data: bytes) -> "Snapshot":
         """Return the snapshot that `encode` wrote. Raises CorruptStateError for other bytes."""
+        of_type(data, bytes, "restore: snapshot", "what snapshot() returned")
         try:
             return msgspec.msgpack.decode(data[len(_KIND) :] if data.startswith(_KIND) else b"", type=cls)
         except msgspec.MsgspecError as error:

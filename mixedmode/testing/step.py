@@ -11,8 +11,10 @@ import pyarrow as pa
 from mixedmode.config.calls import is_column
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.arguments import of_type
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import SIDE_COLUMN, WEIGHT_COLUMN, Batch, KeyedOperator
+from mixedmode.operators.process.values import UNFIT, array_of
 from mixedmode.operators.running import checked_event_times
 from mixedmode.operators.tables import column_of
 from mixedmode.plan.fingerprint import Fingerprint
@@ -91,10 +93,13 @@ def table_of(rows: Rows, schema: pa.Schema, *, where: str) -> pa.Table:
     """
     if isinstance(rows, pa.Table):
         return _conformed(rows, schema, where)
+    if not isinstance(rows, Iterable) or isinstance(rows, str | bytes | Mapping):
+        msg = f"{where}: rows must be a list of {{column: value}}, or a pyarrow.Table. found={type(rows).__name__}"
+        raise InvalidJobError(msg)
     held = list(rows)
     try:
-        columns = [pa.array([row.get(field.name) for row in held], field.type) for field in schema]
-    except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+        columns = [array_of([row.get(field.name) for row in held], field.type) for field in schema]
+    except UNFIT as error:
         raise _misfit(held, schema, where) from error
     known = frozenset(schema.names)
     if any(not known.issuperset(row) for row in held):
@@ -127,9 +132,17 @@ def places(where: str) -> Where:
     return lambda *path: ": ".join([where, *map(str, path)])
 
 
-def columns_of(names: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the names as a tuple: one name, or several."""
-    return (names,) if isinstance(names, str) else tuple(names)
+def columns_of(names: str | Sequence[str], *, where: str) -> tuple[str, ...]:
+    """Return the names as a tuple: one name, or several, each once. Raises InvalidJobError, beginning with `where`."""
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        msg = f"{where} must be one column or a list of columns. found={names!r:.200}"
+        raise InvalidJobError(msg)
+    if len(set(names)) < len(names):
+        msg = f"{where} has a column twice. Name it once. found={names!r}"
+        raise InvalidJobError(msg)
+    return tuple(names)
 
 
 def key_fields(schema: pa.Schema, names: Sequence[str], *, where: str) -> tuple[pa.Field, ...]:
@@ -148,6 +161,7 @@ def key_fields(schema: pa.Schema, names: Sequence[str], *, where: str) -> tuple[
 def column_type(schema: pa.Schema, name: str, *, where: str) -> pa.DataType:
     """Return the type of a column. Raises InvalidJobError, beginning with `where`, if there is no such column."""
     if name not in schema.names:
+        of_type(name, str, where, "the name of a column")
         hint = did_you_mean(name, schema.names)
         msg = f"{where}: there is no column {name}.{hint} Columns here: {', '.join(schema.names)}."
         raise InvalidJobError(msg)
@@ -185,8 +199,8 @@ def _problem(row: object, schema: pa.Schema) -> str | None:
             return f"there is no column {name}.{hint} Columns here: {', '.join(schema.names)}"
     for field in schema:
         try:
-            pa.array([row.get(field.name)], field.type)
-        except (TypeError, ValueError, OverflowError, AttributeError, pa.ArrowException) as error:
+            array_of([row.get(field.name)], field.type)
+        except UNFIT as error:
             return f"the column `{field.name}` is {field.type}: {error}"
     return None
 

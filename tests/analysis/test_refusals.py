@@ -313,6 +313,13 @@ Build = Callable[[Job], Job]
             "steps[0].key-by: there is no column kk. Did you mean k? Columns here: k, v, at, l.",
         ),
         (
+            lambda j: j.key_by("date(at)").aggregate(n="count(*)"),
+            (
+                "steps[0].key-by: there is no column date(at). In key-by, an expression has a name, as in `date(at) AS "
+                "day`, and several columns are a list. Columns here: k, v, at, l."
+            ),
+        ),
+        (
             lambda j: j.key_by("l").aggregate(n="count(*)"),
             f"steps[0].key-by: {KEY_TYPE}column=l, type=list<element: int64>",
         ),

@@ -28,6 +28,7 @@ def test_every_meaning_of_another_name_is_a_setting_here(name: str) -> None:
     [
         (KeyedAggregateStep, {"key-by": "k", "aggregate": {"n": "count(*)"}}, "group-by", "key-by"),
         (KeyedAggregateStep, {"key-by": "k", "aggregate": {"n": "count(*)"}}, "groupBy", "key-by"),
+        (KeyedAggregateStep, {"key-by": "k", "aggregate": {"n": "count(*)"}}, "where", "steps[].sql"),
         (WindowSpec, {}, "hopping", "sliding"),
         (KafkaSourceSpec, KAFKA, "startingOffsets", "starting"),
         (KafkaSourceSpec, KAFKA, "maxOffsetsPerTrigger", "max-records-per-epoch"),

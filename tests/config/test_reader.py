@@ -14,7 +14,7 @@ from mixedmode.errors import InvalidJobError
 
 NOT_YAML = (
     "this is not valid YAML. Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in "
-    "it, if it is `*`, and, between { and }, if it has commas or braces. YAML says: "
+    "it, if it is `*`, and, between { and }, if it has commas, brackets or braces. YAML says: "
 )
 HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 

@@ -41,7 +41,26 @@ def keyed() -> KeyedJob[Job]:
     return job().key_by("k")
 
 
+def whole() -> Job:
+    return job().key_by("k").aggregate(n="count(*)").write(SINK)
+
+
 CALLS: list[tuple[Callable[[], Any], str]] = [
+    (lambda: whole().run(observers=NUMBER), "Job.run: observers must be a list of functions of an event. found=int"),
+    (lambda: whole().run(stop=NUMBER), "Job.run: stop must be a threading.Event. found=int"),
+    (lambda: whole().rescale(TEXT), "Job.rescale: parallelism must be a whole number, or None. found=str"),
+    (lambda: whole().rescale(2, step=NUMBER), "Job.rescale: step must be the name of a step. found=int"),
+    (lambda: whole().create_savepoint(ANY), "Job.create_savepoint: place must be a path or URL. found=NoneType"),
+    (lambda: whole().restore_savepoint(NUMBER), "Job.restore_savepoint: place must be a path or URL. found=int"),
+    (
+        lambda: whole().restore_savepoint("s", moved=LIST),
+        "Job.restore_savepoint: moved must be a dictionary, such as {'/data': '/lake'}. found=list",
+    ),
+    (lambda: Job.from_yaml(NUMBER), "Job.from_yaml: path must be a path or URL. found=int"),
+    (
+        lambda: Job.from_yaml("job.yaml", "parallelism=4"),
+        "Job.from_yaml: overrides must be a list, such as ['parallelism=4']. found=str",
+    ),
     (lambda: Job(DICTIONARY, sources={"t": SOURCE}), "Job: name must be text, not a dictionary."),
     (lambda: job(sources=SOURCE), "Job: sources must be a dictionary, not a source."),
     (lambda: job(sources={"t": "data"}), f"Job: sources['t'] must be {OF_SOURCES}, not text. found=data"),

@@ -172,6 +172,11 @@ def test_an_error_of_ours_stays_what_it_is_whatever_became_of_the_jvm() -> None:
             RetryableError,
             "BindException: none",
         ),
+        (
+            "Error occurred during initialization of VM\nToo small maximum heap\n",
+            InvalidJobError,
+            "cause=Error occurred during initialization of VM Too small maximum heap",
+        ),
         ("", RetryableError, "cause=Spark printed nothing"),
     ],
 )

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark import settings
+from mixedmode.spark.session import open_session
 from mixedmode.spark.settings import settings_of
 from mixedmode.spark.socket_folder import socket_folder
 from mixedmode.spark.warm_daemon import WARM
@@ -124,3 +125,24 @@ def test_workers_use_tcp_if_there_can_be_no_folder_for_sockets(tmp_path: Path, m
     job = Job("tests", sources={"t": Source.parquet(tmp_path, bounded=True)}).sql("SELECT * FROM t")
     names = settings_of(job.write(Sink.console()).spec, tmp_path).keys()
     assert not [name for name in names if "unix.domain" in name]
+
+
+def test_a_job_does_not_run_with_the_settings_of_the_job_before_it_in_the_process(spark: SparkSession) -> None:
+    names = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
+
+    def opened(**own: str) -> list[str | None]:
+        job = Job(
+            "j", sources={"t": Source.parquet("t")}, mode="batch", spark={f"spark.{k}": v for k, v in own.items()}
+        )
+        session = open_session(job.key_by("k").aggregate(n="count(*)").write(Sink.parquet("out")).spec)
+        assert session is spark
+        return [session.conf.get(name) for name in names]
+
+    before = opened()
+    try:
+        spark.conf.set("spark.sql.ansi.enabled", "false")  # the program's own
+        assert opened(**{"sql.ansi.enabled": "true", "sql.caseSensitive": "true"}) == ["true", "true", before[2]]
+        assert opened(**{"sql.session.timeZone": "Europe/Berlin"}) == ["false", before[1], "Europe/Berlin"]
+        assert opened() == ["false", *before[1:]]
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")

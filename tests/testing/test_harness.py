@@ -76,6 +76,11 @@ def test_a_column_that_is_left_out_is_null() -> None:
         ([{"k": 5, "v": 1}], "row 0 does not fit `schema`: the column `k` is string: Expected bytes, got a 'int'"),
         ([row("a", 2**63)], "row 0 does not fit `schema`: the column `v` is int64:"),
         ([5], "row 0 does not fit `schema`: a row is a mapping of column to value, and this is a int."),
+        (
+            [{"k": "a", "v": 1.5}],
+            "row 0 does not fit `schema`: the column `v` is int64: a float would lose something as int64",
+        ),
+        (row("a", 1), "rows must be a list of {column: value}, or a pyarrow.Table. found=dict"),
         (pa.table({"k": ["a"]}), "the table does not have the columns of `schema`:"),
         (pa.table({"k": ["a"], "v": ["x"]}), "the table does not have the columns of `schema`:"),
     ],
@@ -360,16 +365,19 @@ def test_a_change_that_contradicts_the_table_is_reported_as_a_defect(operation: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"parallelism": 0}, "a subtask without a key group would never receive data."),
-        ({"parallelism": 9, "max_parallelism": 8}, "a subtask without a key group would never receive data."),
-        ({"max_parallelism": 2**16}, "max_parallelism is outside the supported range"),
-        ({"slices": 0}, "FunctionHarness: without a map task no record arrives. Set slices to 1 or more. slices=0"),
+        ({"parallelism": 0}, "FunctionHarness: parallelism must be at least 1. found=0"),
+        (
+            {"parallelism": 9, "max_parallelism": 8},
+            "FunctionHarness: parallelism is more than the number of key groups,",
+        ),
+        ({"max_parallelism": 2**16}, "FunctionHarness: max_parallelism must be at most 32768. found=65536"),
+        ({"slices": 0}, "FunctionHarness: slices must be at least 1. found=0"),
         ({"clock": "now"}, "FunctionHarness: clock: this is no time. Give microseconds since 1970 as an int, or a"),
         ({"out_of_orderness": 5}, "FunctionHarness: out_of_orderness: this is not a duration."),
         ({"out_of_orderness": "5s"}, "FunctionHarness: out_of_orderness says how far the watermark is behind the"),
         ({"sort_memory": "much"}, "FunctionHarness: sort_memory: this is not a size."),
-        ({"backlog_emit": "some"}, "FunctionHarness: backlog_emit must be one of final, all. found=some"),
-        ({"end_of_key_watermark": "least"}, "FunctionHarness: end_of_key_watermark must be one of greatest, max."),
+        ({"backlog_emit": "some"}, "FunctionHarness: backlog_emit cannot be some. Known values: final, all."),
+        ({"end_of_key_watermark": "least"}, "FunctionHarness: end_of_key_watermark cannot be least. Known values:"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused_by_name(arguments: dict[str, Any], message: str) -> None:

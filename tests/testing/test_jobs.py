@@ -181,6 +181,8 @@ def refused() -> Iterator[tuple[str, Callable[[], object], str]]:
         lambda: run_graph(orders().key_by("custmer").aggregate(n="count(*)"), good),
         r"steps\[0\]\.key-by: there is no column custmer\. Did you mean customer\?",
     )
+    named = r"steps\[0\]\.key-by: there is no column customer, at\. In key-by, an expression has a name"
+    yield "key", lambda: run_graph(orders().key_by("customer, at").aggregate(n="count(*)"), good), named
     yield (
         "argument",
         lambda: run_graph(orders().key_by("customer").aggregate(n="sum(price)"), good),

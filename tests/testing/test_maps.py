@@ -140,7 +140,7 @@ def test_a_function_is_told_where_it_is() -> None:
     [
         (
             {"parallelism": 0},
-            "MapHarness: without a subtask no record is mapped. Set parallelism to 1 or more. found=0",
+            "MapHarness: parallelism must be at least 1. found=0",
         ),
         ({"function": Pairs(), "args": {"fails_at": 1}}, "MapHarness: an object has its arguments already."),
         ({"function": "no_module:Pairs"}, "the module of a map function cannot be imported"),

@@ -63,7 +63,7 @@ def test_another_number_of_key_groups_is_refused() -> None:
         "FunctionHarness: the state in the snapshot cannot be read by this step: max_parallelism was 8 and is 16 (it "
         "fixes the key group of every key for the life of a job). Put it back as it was, or start without the snapshot."
     )
-    with pytest.raises(InvalidJobError, match="a subtask without a key group would never receive data"):
+    with pytest.raises(InvalidJobError, match="some subtasks would never receive data"):
         totals(max_parallelism=8).restore(fed(max_parallelism=8).snapshot(), parallelism=9)
 
 
