@@ -66,6 +66,27 @@ def test_rows_that_others_have_written_since_keep_the_table_from_going_back(afte
     assert isinstance(decide_way_back(compacted, Epoch(after), knows), WayBack)
 
 
+@pytest.mark.parametrize("epochs", [(), (0,), (0, 1, 2), (0, 5)])
+@pytest.mark.parametrize("after", range(6))
+def test_a_table_does_not_return_to_before_the_checkpoints_of_a_backfill(epochs: tuple[int, ...], after: int) -> None:
+    """In an older savepoint, windows of the range are open. Its job would write their rows again, beside those of the
+    backfill, also if no epoch since has rows of the output.
+    """
+    commits = history(None, *(mark("epoch", epoch) for epoch in epochs), mark("backfill", 3))
+    newest = max(epochs, default=-1)
+    way = decide_way_back(commits, Epoch(after), knows)
+    if after >= max(3, newest):
+        assert way is None
+    else:
+        assert way == f"a backfill wrote commit {len(epochs) + 1} to the table since"
+
+
+def test_without_a_later_epoch_only_the_newest_commits_are_read() -> None:
+    commits = iter(history(*(mark("epoch", epoch) for epoch in range(8)), None, mark("backfill", 2)))
+    assert decide_way_back(commits, Epoch(7), knows) is None
+    assert next(commits).number == 6
+
+
 def test_a_history_that_was_cut_off_does_not_pass_for_the_beginning_of_the_table() -> None:
     """The oldest commit that is known holds rows of epochs before it, of which the history no longer tells."""
     commits = [*history(mark("epoch", 50), mark("epoch", 51)), Commit(-1, None, changes_rows=False)]

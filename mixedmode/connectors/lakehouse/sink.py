@@ -292,9 +292,7 @@ class LakehouseSink(StagedSink):
 
     def _way_back(self, after: Epoch) -> WayBack | str | None:
         """Return how to go back; None if no later epoch is in the table; an error text if it is impossible."""
-        if self._look() <= after:  # avoids that every start reads the whole history
-            return None
-        way = decide_way_back(list(self._commits()), after, self._table.knows_its_beginning)
+        way = decide_way_back(self._commits(), after, self._table.knows_its_beginning)
         if not isinstance(way, str):
             return way
         return (

@@ -7,7 +7,7 @@ itself says which epochs it has, and no second record can disagree with it.
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, Protocol
 
@@ -135,35 +135,50 @@ class LakeTable(Protocol):
 
 def newest_mark(commits: Iterator[Commit]) -> Mark | None:
     """Return the newest mark that names the last epoch."""
-    marks = (one.mark for one in commits if one.mark is not None)
-    return next((mark for mark in marks if mark.kind not in {"closed", "backfill"}), None)
+    return next((one.mark for one in commits if _names_last_epoch(one)), None)
 
 
 def decide_way_back(
-    commits: Sequence[Commit], after: Epoch, knows_beginning: Callable[[], bool]
+    commits: Iterable[Commit], after: Epoch, knows_beginning: Callable[[], bool]
 ) -> WayBack | str | None:
     """Return how a table returns to its contents after an epoch; None if it has no later epoch; a clause that says why
     it cannot.
 
-    commits: from the newest to the oldest that is known. knows_beginning: LakeTable.knows_its_beginning. Pure.
+    commits: from the newest to the oldest that is known; without a later epoch, they are read up to the one that names
+    the last epoch. knows_beginning: LakeTable.knows_its_beginning. Pure.
     """
-    newest = newest_mark(iter(commits))
+    unread, recent = iter(commits), list[Commit]()
+    for commit in unread:
+        recent.append(commit)
+        if _names_last_epoch(commit):
+            break
+    newest = newest_mark(iter(recent))
     if newest is None or newest.epoch <= after:
-        return None
-    number = next((n for n, one in enumerate(commits) if _has_only(one, after)), None)
+        # windows that were open in the checkpoint: the job would write their rows a second time
+        return _backfill_clause(commit for commit in recent if commit.mark is not None and commit.mark.epoch > after)
+    every = [*recent, *unread]
+    number = next((n for n, one in enumerate(every) if _has_only(one, after)), None)
     if number is not None:
-        way = WayBack(newest, commits[number], tuple(commits[:number]))
+        way = WayBack(newest, every[number], tuple(every[:number]))
     elif knows_beginning():  # the job's first epoch is among those to be rolled back
-        first = max(n for n, one in enumerate(commits) if one.mark is not None)
-        before = commits[first + 1] if first + 1 < len(commits) else None
-        way = WayBack(newest, before, tuple(commits[: first + 1]))
+        first = max(n for n, one in enumerate(every) if one.mark is not None)
+        before = every[first + 1] if first + 1 < len(every) else None
+        way = WayBack(newest, before, tuple(every[: first + 1]))
     else:
         return "the table's history no longer tells what the table was then"
     others = [commit.number for commit in way.since if commit.mark is None and commit.changes_rows]
-    backfills = [commit.number for commit in way.since if commit.mark is not None and commit.mark.kind == "backfill"]
-    if backfills:
-        return f"a backfill wrote commit {backfills[0]} to the table since"
-    return f"somebody else wrote commit {others[0]} to the table since" if others else way
+    other = f"somebody else wrote commit {others[0]} to the table since" if others else None
+    return _backfill_clause(way.since) or other or way
+
+
+def _backfill_clause(commits: Iterable[Commit]) -> str | None:
+    """Return the reason why a table cannot return to what it was before these commits, if one is a backfill."""
+    backfills = [commit.number for commit in commits if commit.mark is not None and commit.mark.kind == "backfill"]
+    return f"a backfill wrote commit {backfills[0]} to the table since" if backfills else None
+
+
+def _names_last_epoch(commit: Commit) -> bool:
+    return commit.mark is not None and commit.mark.kind not in {"closed", "backfill"}
 
 
 def _has_only(commit: Commit, epoch: Epoch) -> bool:
