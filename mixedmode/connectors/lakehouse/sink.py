@@ -26,7 +26,7 @@ from typing_extensions import override
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, made_anew
+from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, no_epoch
 from mixedmode.connectors.lakehouse.delta import DeltaTable
 from mixedmode.connectors.lakehouse.errors import columns_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
@@ -166,7 +166,7 @@ class LakehouseSink(StagedSink):
         """Return the reason if somebody else has written to the table since the checkpoint, or has made it anew."""
         with self._outside("look at"):
             if self._look() == NO_EPOCH and has_published_before(manifest, self._context.name):
-                return made_anew(self._where)
+                return str(no_epoch(self._table, self._where))
             way = self._way_back(manifest.epoch)
         return way if isinstance(way, str) else None
 
@@ -209,7 +209,7 @@ class LakehouseSink(StagedSink):
                 return
             newest = self._newest_mark()
             if newest is None and self._seen != NO_EPOCH:
-                raise InvalidJobError(made_anew(self._where))
+                raise no_epoch(self._table, self._where)
             self._past = 0 if newest is None else newest.past
             if newest is not None and newest.epoch > epoch:
                 msg = (
@@ -293,6 +293,10 @@ class LakehouseSink(StagedSink):
     def _way_back(self, after: Epoch) -> WayBack | str | None:
         """Return how to go back; None if no later epoch is in the table; an error text if it is impossible."""
         way = decide_way_back(self._commits(), after, self._table.knows_its_beginning)
+        if isinstance(way, WayBack) and way.to is not None:
+            lost = self._table.lost_file(way.to)
+            if lost is not None:
+                way = f"a file of commit {way.to.number} is gone, as after a VACUUM: {lost}"
         if not isinstance(way, str):
             return way
         return (

@@ -8,7 +8,7 @@ itself says which epochs it has, and no second record can disagree with it.
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -129,13 +129,26 @@ class LakeTable(Protocol):
         """Restore the table as of commit `to`. `newest`: the newest mark so far; `mark`: the mark of the new commit."""
 
     @abstractmethod
+    def lost_file(self, to: Commit) -> str | None:
+        """Return a file that the table needs to become as of commit `to`, and that does not exist; None if all do."""
+
+    @abstractmethod
     def note(self, newest: Mark, mark: Mark) -> None:
         """Commit only a mark, without rows; the arguments are those of `go_back`."""
 
 
-def newest_mark(commits: Iterator[Commit]) -> Mark | None:
-    """Return the newest mark that names the last epoch."""
-    return next((one.mark for one in commits if _names_last_epoch(one)), None)
+def newest_mark(commits: Iterable[Commit]) -> Mark | None:
+    """Return the newest mark that names the last epoch, with the past that is open.
+
+    A past that is closed without a later one has been left for a rollback that did not end: nothing more can be
+    written in it, so the next one is open.
+    """
+    closed = False
+    for one in commits:
+        if one.mark is not None and _names_last_epoch(one):
+            return replace(one.mark, past=one.mark.past + closed)
+        closed = closed or (one.mark is not None and one.mark.kind == "closed")
+    return None
 
 
 def decide_way_back(
@@ -152,7 +165,7 @@ def decide_way_back(
         recent.append(commit)
         if _names_last_epoch(commit):
             break
-    newest = newest_mark(iter(recent))
+    newest = newest_mark(recent)
     if newest is None or newest.epoch <= after:
         # windows that were open in the checkpoint: the job would write their rows a second time
         return _backfill_clause(commit for commit in recent if commit.mark is not None and commit.mark.epoch > after)
