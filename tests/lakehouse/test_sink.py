@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
@@ -35,12 +36,13 @@ class Output:
         self.path = base / "db" / "out"
         self.settings = settings
         self.keys: list[str] = [] if settings.get("mode") == "append" else KEY
+        replaces = settings.pop("replaces", False)
         context = SinkContext(
             job="lake",
             name="",
-            generation=Generation(1),
-            base=str(base / "check points"),
-            replaces=settings.pop("replaces", False),
+            generation=Generation(0 if replaces else settings.pop("generation", 1)),
+            base=str(base / settings.pop("folder", "check points")),
+            replaces=replaces,
             session=spark,
             show=print_rows,
         )
@@ -98,13 +100,13 @@ def test_changes_are_merged_and_a_repeat_changes_nothing(spark: SparkSession, tm
     assert output.rows() == [("a", 3), ("b", 2)]
     staged = output.publish(1, [("a", None), ("d", None)], [("c", 5)])
     assert output.rows() == [("b", 2), ("c", 5)]
-    assert not output.sink.store.list(), "staged files are deleted"
+    assert not output.sink.store.list(paths.STAGING), "staged files are deleted"
     output.sink.publish(Epoch(1), staged)  # as a start does
     output.sink.publish(Epoch(2), [])  # an epoch without rows leaves no trace
     later = output.again()
     later.publish(1, [("b", 77)])  # the same epoch with its files still there, as after a crash before their deletion
     assert later.rows() == [("b", 2), ("c", 5)]
-    assert not later.sink.store.list()
+    assert not later.sink.store.list(paths.STAGING)
     assert (later.sink.newest_published(), later.sink.oldest_published()) == (1, 0)
     assert not later.sink.is_new()
     with pytest.raises(FencedError, match=r"an older copy of the one.*epoch=0, latest_published=1, table=\w+ /"):
@@ -246,6 +248,30 @@ def test_a_job_goes_on_after_a_rollback_that_did_not_end(
     assert output.rows() == [("a", 1)]
     output.again().publish(1, [("d", 4)])
     assert output.rows() == [("a", 1), ("d", 4)]
+
+
+@pytest.mark.parametrize("mode", ["merge", "append"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_savepoint_that_is_restored_takes_the_table_over(
+    spark: SparkSession, tmp_path: Path, kind: Format, mode: str, after: int
+) -> None:
+    """Also if no row has to be rolled back. Else both jobs would take epochs of the other one for theirs."""
+    old = Output(spark, kind, tmp_path, mode=mode)
+    old.publish(0, [("a", 0)])
+    old.publish(1, [("b", 1)])
+    restored: dict[str, Any] = {"is_fresh": False, "mode": mode, "folder": "restored"}
+    for rolled_back in (1 - after, 0):
+        restore = Output(spark, kind, tmp_path, generation=0, **restored)
+        assert restore.sink.roll_back(Epoch(after)) == rolled_back
+    new = Output(spark, kind, tmp_path, **restored)
+    new.publish(after + 1, [("new", 1)])
+    rows = new.rows()
+    assert rows == [("a", 0), *[("b", 1)][:after], ("new", 1)]
+    with pytest.raises(FencedError, match="another checkpoint folder of this job"):
+        old.again()
+    new.publish(after + 2, [("newer", 2)])
+    assert new.rows() == [*rows, ("newer", 2)]
+    assert Output(spark, kind, tmp_path, **restored).sink.newest_published() == after + 2
 
 
 def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path, kind: Format) -> None:

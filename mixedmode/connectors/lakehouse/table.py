@@ -35,13 +35,17 @@ NEVER = "_never"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The record that a commit of a sink has in the history. `past` counts how often the output has gone back."""
+    """The record that a commit of a sink has in the history. `past` counts how often the output has gone back.
+
+    owner: the id of the checkpoint folder (StagedSink.owner); "" in a batch run.
+    """
 
     job: str
     output: str
     kind: MarkKind
     epoch: int
     past: int = 0
+    owner: str = ""
 
     def to_text(self) -> str:
         """Return the mark as JSON."""
@@ -52,7 +56,8 @@ def parse_mark(text: str | None) -> Mark | None:
     """Inverse of `Mark.to_text`; None for text that another program wrote."""
     try:
         values = json.loads(text or "")["mixedmode"]
-        return Mark(values["job"], values["output"], values["kind"], int(values["epoch"]), int(values["past"]))
+        epoch, past = int(values["epoch"]), int(values["past"])
+        return Mark(values["job"], values["output"], values["kind"], epoch, past, values["owner"])
     except (ValueError, KeyError, TypeError):
         return None
 
