@@ -7,7 +7,6 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint.rescale import Subtasks
 from mixedmode.checkpoint.types import Generation
 from mixedmode.config import JobSpec, SourceSpec
-from mixedmode.connectors.files.file_lengths import file_lengths
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.driver.dead_letters import FilesOf
 from mixedmode.driver.input_files import ignores_missing, inputs_gone, line_sources
@@ -20,6 +19,7 @@ from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.sides import batches_of_sides, sides_of, streams_of_sides, united
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
+from mixedmode.spark.file_lengths import file_lengths
 from mixedmode.spark.session import cores
 
 

@@ -6,14 +6,18 @@ Staged files are deleted only after their rows are where they belong. So a missi
 published, or may be.
 """
 
+import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
 from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.locked_folder import temporary_folder
+from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
@@ -22,6 +26,12 @@ from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.sink import Sink
 
 BATCH_ROWS = 65_536
+_OWNER = DocumentKind("mixedmode-table-owner", 1, "the id under which a job owns its tables")
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    id: str
 
 
 class StagedSink(Sink):
@@ -34,6 +44,7 @@ class StagedSink(Sink):
         """`folder`: where rows are staged, used by this sink only, such as `SinkContext.staging`."""
         self.task = SinkTask(folder, "parquet")
         self.store = ObjectStore(folder)
+        self._owner = ""  # once read
 
     @property
     @override
@@ -44,6 +55,21 @@ class StagedSink(Sink):
     @override
     def cannot_report_published(self) -> bool:
         return True
+
+    def owner(self) -> str:
+        """Return the id under which this checkpoint folder owns its outputs; draw one for a new folder.
+
+        So two runs of one job over two checkpoint folders never share an output unnoticed, and a folder may be moved.
+        """
+        if not self._owner:
+            path = paths.OUTPUT_DESCRIPTION
+            data = self.store.get(path)
+            if data is None:
+                self.store.put_new(path, encode_as(_OWNER, _Owner(uuid.uuid4().hex)))
+                data = self.store.get(path)
+            assert data is not None, path
+            self._owner = decode_as(_OWNER, _Owner, data, where=f"{self.store.url}/{path}").id
+        return self._owner
 
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
         """Do nothing by default."""

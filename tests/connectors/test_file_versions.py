@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mixedmode.connectors.files.file_lengths import FileState
 from mixedmode.connectors.files.versions import changed_files, newest_version, version_name
 from mixedmode.errors import RetryableError
 from mixedmode.sources.versions import TableVersion
+from mixedmode.spark.file_lengths import FileState
 
 Files = dict[str, FileState]
 ONE: Files = {"file:///c/0": (10, 1)}

@@ -10,9 +10,9 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.go_back import spark_listing
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.connectors.files.file_lengths import file_lengths
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.spark.file_lengths import file_lengths
 from tests.checkpoint.folders import damage
 from tests.faults.in_process import dies_at
 from tests.faults.jobs import FaultJob

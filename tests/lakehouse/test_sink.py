@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
-from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from tests.checkpoint.examples import a_manifest
@@ -34,12 +36,13 @@ class Output:
         self.path = base / "db" / "out"
         self.settings = settings
         self.keys: list[str] = [] if settings.get("mode") == "append" else KEY
+        replaces = settings.pop("replaces", False)
         context = SinkContext(
             job="lake",
             name="",
-            generation=Generation(1),
-            base=str(base / "check points"),
-            replaces=settings.pop("replaces", False),
+            generation=Generation(0 if replaces else settings.pop("generation", 1)),
+            base=str(base / settings.pop("folder", "check points")),
+            replaces=replaces,
             session=spark,
             show=print_rows,
         )
@@ -97,13 +100,13 @@ def test_changes_are_merged_and_a_repeat_changes_nothing(spark: SparkSession, tm
     assert output.rows() == [("a", 3), ("b", 2)]
     staged = output.publish(1, [("a", None), ("d", None)], [("c", 5)])
     assert output.rows() == [("b", 2), ("c", 5)]
-    assert not output.sink.store.list(), "staged files are deleted"
+    assert not output.sink.store.list(paths.STAGING), "staged files are deleted"
     output.sink.publish(Epoch(1), staged)  # as a start does
     output.sink.publish(Epoch(2), [])  # an epoch without rows leaves no trace
     later = output.again()
     later.publish(1, [("b", 77)])  # the same epoch with its files still there, as after a crash before their deletion
     assert later.rows() == [("b", 2), ("c", 5)]
-    assert not later.sink.store.list()
+    assert not later.sink.store.list(paths.STAGING)
     assert (later.sink.newest_published(), later.sink.oldest_published()) == (1, 0)
     assert not later.sink.is_new()
     with pytest.raises(FencedError, match=r"an older copy of the one.*epoch=0, latest_published=1, table=\w+ /"):
@@ -169,6 +172,106 @@ def test_a_table_that_others_have_written_to_cannot_be_rolled_back(
     with pytest.raises(InvalidJobError, match=r"somebody else wrote commit \d+ to the table since.*checkpoint=0"):
         output.sink.roll_back(Epoch(0))
     assert (output.rows(), output.sink.newest_published()) == (rows, 1)
+
+
+def remove_old_versions(output: Output) -> None:
+    """Compact the table, and remove everything else at once, as a maintenance job without a time to keep would."""
+    spark, name = output.sink._table.session, output.sink._table.name
+    if output.kind == "delta":
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        statements = [f"OPTIMIZE {name}", f"VACUUM {name} RETAIN 0 HOURS"]
+    else:
+        catalog, table = name.replace("`", "").split(".", 1)
+        arguments = f"table => '{table}'", "options => map('rewrite-all', 'true')"
+        expire = f"table => '{table}', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
+        statements = [
+            f"CALL {catalog}.system.rewrite_data_files({', '.join(arguments)})",
+            f"CALL {catalog}.system.expire_snapshots({expire})",
+        ]
+    for statement in statements:
+        spark.sql(statement).collect()
+
+
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_a_table_whose_old_versions_are_removed_is_refused_before_anything_is_changed(
+    spark: SparkSession, tmp_path: Path, kind: Format, mode: str
+) -> None:
+    output = Output(spark, kind, tmp_path, mode=mode)
+    first = output.publish(0, [("a", 1), ("b", 1)])
+    manifest = replace(a_manifest(0, outputs=first), output_names=("",))
+    output.publish(1, [("a", 2)])
+    remove_old_versions(output)
+    rows = output.rows()
+    if kind == "iceberg":  # its history is that of the snapshots
+        for again in (lambda: output.publish(2, [("a", 3)]), output.again):
+            with pytest.raises(InvalidJobError, match="history no longer tells what this job has published"):
+                again()
+        assert output.rows() == rows
+        return
+    later = output.again()
+    assert "a file of commit 1 is gone, as after a VACUUM" in (later.sink.obstacle(manifest) or "")
+    with pytest.raises(InvalidJobError, match="its table cannot be set back: a file of commit 1 is gone"):
+        later.sink.roll_back(Epoch(0))
+    assert output.rows() == rows
+    later.publish(2, [("c", 3)])
+    assert output.rows() == sorted([*rows, ("c", 3)])
+
+
+@pytest.mark.parametrize("after", [0, -1])
+def test_a_job_goes_on_after_a_rollback_that_did_not_end(
+    spark: SparkSession, tmp_path: Path, kind: Format, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    """As when a savepoint's restore is killed, and the job that was running before is started again."""
+    output = Output(spark, kind, tmp_path)
+    output.publish(0, [("a", 1)])
+    output.publish(1, [("b", 2)])
+    rows, later = output.rows(), output.again()
+    session, marked = later.sink._table.session, []
+
+    def sql(statement: str, *args: Any, **kwargs: Any) -> DataFrame:
+        if statement.startswith(("RESTORE", "CALL", "DELETE")):
+            marked.append(statement)
+            msg = "the cluster is away"
+            raise PySparkException(msg)
+        return spark_sql(statement, *args, **kwargs)
+
+    spark_sql = session.sql
+    monkeypatch.setattr(session, "sql", sql)
+    with pytest.raises(RetryableError):
+        later.sink.roll_back(Epoch(after))
+    monkeypatch.undo()
+    assert marked
+    assert output.rows() == rows
+    output.again().publish(2, [("c", 3)])
+    assert output.rows() == [*rows, ("c", 3)]
+    output.again().sink.roll_back(Epoch(0))
+    assert output.rows() == [("a", 1)]
+    output.again().publish(1, [("d", 4)])
+    assert output.rows() == [("a", 1), ("d", 4)]
+
+
+@pytest.mark.parametrize("mode", ["merge", "append"])
+@pytest.mark.parametrize("after", [0, 1])
+def test_a_savepoint_that_is_restored_takes_the_table_over(
+    spark: SparkSession, tmp_path: Path, kind: Format, mode: str, after: int
+) -> None:
+    """Also if no row has to be rolled back. Else both jobs would take epochs of the other one for theirs."""
+    old = Output(spark, kind, tmp_path, mode=mode)
+    old.publish(0, [("a", 0)])
+    old.publish(1, [("b", 1)])
+    restored: dict[str, Any] = {"is_fresh": False, "mode": mode, "folder": "restored"}
+    for rolled_back in (1 - after, 0):
+        restore = Output(spark, kind, tmp_path, generation=0, **restored)
+        assert restore.sink.roll_back(Epoch(after)) == rolled_back
+    new = Output(spark, kind, tmp_path, **restored)
+    new.publish(after + 1, [("new", 1)])
+    rows = new.rows()
+    assert rows == [("a", 0), *[("b", 1)][:after], ("new", 1)]
+    with pytest.raises(FencedError, match="another checkpoint folder of this job"):
+        old.again()
+    new.publish(after + 2, [("newer", 2)])
+    assert new.rows() == [*rows, ("newer", 2)]
+    assert Output(spark, kind, tmp_path, **restored).sink.newest_published() == after + 2
 
 
 def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path, kind: Format) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.lakehouse.checks import has_published_before
-from mixedmode.connectors.lakehouse.table import Commit, Mark, MarkKind, WayBack, decide_way_back
+from mixedmode.connectors.lakehouse.table import Commit, Mark, MarkKind, WayBack, decide_way_back, newest_mark
 from tests.checkpoint.examples import a_manifest, a_staged
 
 
@@ -64,6 +64,46 @@ def test_rows_that_others_have_written_since_keep_the_table_from_going_back(afte
     assert decide_way_back(commits, Epoch(after), knows) == "somebody else wrote commit 3 to the table since"
     compacted = [Commit(one.number, one.mark, changes_rows=one.mark is not None) for one in commits]
     assert isinstance(decide_way_back(compacted, Epoch(after), knows), WayBack)
+
+
+@pytest.mark.parametrize("epochs", [(), (0,), (0, 1, 2), (0, 5)])
+@pytest.mark.parametrize("after", range(6))
+def test_a_table_does_not_return_to_before_the_checkpoints_of_a_backfill(epochs: tuple[int, ...], after: int) -> None:
+    """In an older savepoint, windows of the range are open. Its job would write their rows again, beside those of the
+    backfill, also if no epoch since has rows of the output.
+    """
+    commits = history(None, *(mark("epoch", epoch) for epoch in epochs), mark("backfill", 3))
+    newest = max(epochs, default=-1)
+    way = decide_way_back(commits, Epoch(after), knows)
+    if after >= max(3, newest):
+        assert way is None
+    else:
+        assert way == f"a backfill wrote commit {len(epochs) + 1} to the table since"
+
+
+def test_without_a_later_epoch_only_the_newest_commits_are_read() -> None:
+    commits = iter(history(*(mark("epoch", epoch) for epoch in range(8)), None, mark("backfill", 2)))
+    assert decide_way_back(commits, Epoch(7), knows) is None
+    assert next(commits).number == 6
+
+
+@pytest.mark.parametrize(
+    ("pasts", "is_open"),
+    [
+        ([("epoch", 0)], 0),
+        ([("epoch", 0), ("backfill", 0)], 0),
+        ([("epoch", 0), ("closed", 0)], 1),
+        ([("epoch", 0), ("closed", 0), ("closed", 0)], 1),
+        ([("epoch", 0), ("closed", 0), ("back", 1)], 1),
+        ([("epoch", 0), ("closed", 0), ("epoch", 1)], 1),
+        ([("epoch", 0), ("closed", 0), ("epoch", 1), ("closed", 1)], 2),
+    ],
+)
+def test_nothing_more_is_written_in_a_past_that_was_closed(pasts: list[tuple[MarkKind, int]], is_open: int) -> None:
+    """A rollback closes the past first. If it does not end, the job may go on where it was."""
+    newest = newest_mark(history(*(replace(mark(kind, 0), past=past) for kind, past in pasts)))
+    assert newest is not None
+    assert newest.past == is_open
 
 
 def test_a_history_that_was_cut_off_does_not_pass_for_the_beginning_of_the_table() -> None:

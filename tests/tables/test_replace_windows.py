@@ -1,14 +1,17 @@
 """Rows of windows in a database table are replaced in one transaction, beside the epochs of the job."""
 
+import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
 
+from mixedmode.checkpoint.contents import NOTHING, content_after
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.tables.table_sink import TableSink
 from mixedmode.time.window_range import WindowRange
+from tests.checkpoint.examples import a_manifest
 from tests.tables.places import Place, Row
 
 TIME = pa.timestamp("us", "UTC")
@@ -88,6 +91,35 @@ def test_going_back_to_an_epoch_without_rows_leaves_the_rows_of_a_backfill(place
     replace(place, (), [window(1, "a", 100)])
     prepared(place, (), is_fresh=False, generation=2).roll_back(Epoch(2))
     assert rows_in(place) == [("a", 0), ("a", 100)]
+
+
+@pytest.mark.parametrize("keys", [(), KEY], ids=["appends", "upserts"])
+@pytest.mark.parametrize("later", [None, 3], ids=["no-later-epoch", "a-later-epoch"])
+def test_the_oldest_checkpoint_ends_the_history_also_if_its_epoch_has_no_rows(
+    place: Place, keys: tuple[str, ...], later: int | None
+) -> None:
+    """Epoch 0 is the only one with rows up to the oldest checkpoint, 2. A savepoint of epoch 0 or 1 has windows of the
+    range open, and would write their rows a second time.
+    """
+    sink = prepared(place, keys)
+    content, contents = NOTHING, []
+    for epoch in range(4):
+        staged = []
+        if epoch in (0, later):
+            row = window(epoch, "a", epoch)
+            staged = [place.stage(sink, epoch, [("insert", *row) if keys else row], fields=FIELDS)]
+        sink.publish(Epoch(epoch), staged)
+        content = content_after(content, Epoch(epoch), staged)
+        contents.append(content)
+    for _ in range(2):
+        replace(place, keys, [window(1, "new", 200)])
+    newer = prepared(place, keys, is_fresh=False, generation=2)
+    for epoch in range(4):
+        manifest = dataclasses.replace(a_manifest(epoch), output_names=("",), output_contents={"": contents[epoch]})
+        found = newer.obstacle(manifest)
+        assert (found is None) == (epoch >= 2), found
+    newer.roll_back(Epoch(2))
+    assert rows_in(place) == [("a", 0), ("new", 200)]
 
 
 def test_a_table_without_rows_up_to_the_oldest_checkpoint_is_not_changed(place: Place) -> None:

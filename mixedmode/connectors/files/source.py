@@ -25,7 +25,6 @@ from mixedmode.connectors.files.csv_files import check_utf8, good_rows, is_utf8_
 from mixedmode.connectors.files.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.connectors.files.drift_checks import check_drift, check_drift_columns, listing_options, value_options
 from mixedmode.connectors.files.empty_files import check_not_empty, never_empty
-from mixedmode.connectors.files.file_lengths import FileState, file_lengths, file_states
 from mixedmode.connectors.files.inferred_columns import columns_of
 from mixedmode.connectors.files.json_files import (
     Reader,
@@ -60,6 +59,7 @@ from mixedmode.secrets import resolve_all
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
 from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource
 from mixedmode.sources.versions import HasVersions, TableVersion
+from mixedmode.spark.file_lengths import FileState, file_lengths, file_states
 
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
 _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}

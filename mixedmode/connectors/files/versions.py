@@ -10,9 +10,9 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from mixedmode.checkpoint.checksum import checksum_of
-from mixedmode.connectors.files.file_lengths import FileState
 from mixedmode.errors import RetryableError
 from mixedmode.sources.versions import TableVersion
+from mixedmode.spark.file_lengths import FileState
 
 __all__ = ["changed_files", "newest_version", "version_name"]
 

@@ -7,7 +7,7 @@ from mixedmode.checkpoint.types import Manifest
 from mixedmode.connectors.lakehouse.table import NO_EPOCH, OP_COLUMN, Columns, LakeTable, Mark
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["check_history", "columns_to_write", "has_published_before", "made_anew"]
+__all__ = ["check_history", "columns_to_write", "has_published_before", "no_epoch"]
 
 
 def columns_to_write(table: LakeTable, columns: Columns, added: Sequence[str], where: str) -> tuple[str, ...]:
@@ -59,26 +59,29 @@ def check_history(table: LakeTable, newest: Mark | None, *, is_fresh: bool, repl
         )
         raise InvalidJobError(msg)
     elif not is_fresh and newest is None and not table.knows_its_beginning():
-        msg = (
-            "the table's history no longer tells what this job has published, because others have written to it "
-            "since and old history is removed, so the job cannot go on exactly. Keep the history for longer "
-            "(delta.logRetentionDuration; history.expire.min-snapshots-to-keep), and give this output a new table "
-            f"and the job a new execution.checkpointing.dir. {where}"
-        )
-        raise InvalidJobError(msg)
+        raise no_epoch(table, where)
 
 
-def made_anew(where: str) -> str:
-    """Return the error text for a table without any epoch of the job, if the job has written epochs to it."""
-    return (
-        "the table has no epoch of this job, although the job has written epochs to it: it was dropped and made anew, "
-        "replaced, or rolled back, so the rows of these epochs are gone. Put the old table back. Or give the output a "
-        "new table and the job a new execution.checkpointing.dir (it then starts from the beginning of its sources, or "
-        f"goes on from a savepoint). {where}"
-    )
+def no_epoch(table: LakeTable, where: str) -> InvalidJobError:
+    """Return the error for a table whose history has no epoch of the job, if the job has written epochs to it."""
+    return InvalidJobError((_MADE_ANEW if table.knows_its_beginning() else _HISTORY_GONE).format(where=where))
 
 
 def has_published_before(manifest: Manifest, name: str) -> bool:
     """Return whether an output got rows in an epoch before that of the manifest."""
     own = [file for file in manifest.outputs if file.sink == name]
     return manifest.output_contents.get(name, NOTHING) not in {NOTHING, content_after(NOTHING, manifest.epoch, own)}
+
+
+_MADE_ANEW = (
+    "the table has no epoch of this job, although the job has written epochs to it: it was dropped and made anew, "
+    "replaced, or rolled back, so the rows of these epochs are gone. Put the old table back. Or give the output a "
+    "new table and the job a new execution.checkpointing.dir (it then starts from the beginning of its sources, or "
+    "goes on from a savepoint). {where}"
+)
+_HISTORY_GONE = (
+    "the table's history no longer tells what this job has published, because others have written to it since, or "
+    "have compacted it, and old history is removed. So the job cannot go on exactly. Keep the history for longer "
+    "(delta.logRetentionDuration; history.expire.min-snapshots-to-keep), and give this output a new table and the job "
+    "a new execution.checkpointing.dir. {where}"
+)

@@ -7,7 +7,8 @@ version is the epoch.
 
 After going back, epochs with the same numbers follow, and Delta would take them for repeats. So each past has its own
 application. The application of an abandoned past is closed with the greatest possible version: a start of that past
-that still writes changes nothing.
+that still writes changes nothing. It is closed before the table is set back; if that fails, epochs that follow belong
+to the next past (`newest_mark`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing_extensions import override
 
 from mixedmode.config.calls import quoted
 from mixedmode.connectors.lakehouse.table import Commit, LakeTable, Mark, create_sql, parse_mark
+from mixedmode.spark.file_lengths import file_lengths
 
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
@@ -65,7 +67,7 @@ class DeltaTable(LakeTable):
 
     @override
     def write(self, sql: str, mark: Mark) -> None:
-        with self._committing(mark, mark.epoch if mark.kind == "epoch" else None):
+        with self._committing(mark, {"epoch": mark.epoch, "closed": _VERSION_MAX}.get(mark.kind)):
             self.session.sql(sql).collect()
 
     @override
@@ -73,6 +75,14 @@ class DeltaTable(LakeTable):
         self._close(newest)
         with self._committing(replace(mark, past=newest.past + 1), None):
             self.session.sql(f"RESTORE TABLE {self.name} TO VERSION AS OF {to.number}").collect()
+
+    @override
+    def lost_file(self, to: Commit) -> str | None:
+        now = self.session.read.table(self.name)
+        then = self.session.sql(f"SELECT * FROM {self.name} VERSION AS OF {to.number}")
+        needed = sorted({*then.inputFiles()} - {*now.inputFiles()})
+        found = file_lengths(self.session, needed, {})
+        return next((file for file in needed if file not in found), None)
 
     @override
     def note(self, newest: Mark, mark: Mark) -> None:

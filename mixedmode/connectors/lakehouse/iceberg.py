@@ -72,6 +72,10 @@ class IcebergTable(LakeTable):
         self.session.sql(call).collect()
 
     @override
+    def lost_file(self, to: Commit) -> str | None:
+        return None  # a snapshot and its files expire together
+
+    @override
     def note(self, newest: Mark, mark: Mark) -> None:
         self.write(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false", mark)
 

@@ -26,7 +26,7 @@ from typing_extensions import override
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, made_anew
+from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, no_epoch
 from mixedmode.connectors.lakehouse.delta import DeltaTable
 from mixedmode.connectors.lakehouse.errors import columns_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
@@ -119,6 +119,8 @@ class LakehouseSink(StagedSink):
             names = columns_to_write(self._table, columns, added, self._where)
             newest, replaces = self._newest_mark(), self._context.replaces
             check_history(self._table, newest, is_fresh=is_fresh, replaces=replaces, where=self._where)
+            if self._context.generation:  # neither a batch run nor a restore, which takes the table over
+                self._check_owner(newest)
         self._prepared = _Prepared(columns, added, merges, names)
         if self._context.replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
@@ -166,7 +168,7 @@ class LakehouseSink(StagedSink):
         """Return the reason if somebody else has written to the table since the checkpoint, or has made it anew."""
         with self._outside("look at"):
             if self._look() == NO_EPOCH and has_published_before(manifest, self._context.name):
-                return made_anew(self._where)
+                return str(no_epoch(self._table, self._where))
             way = self._way_back(manifest.epoch)
         return way if isinstance(way, str) else None
 
@@ -174,6 +176,7 @@ class LakehouseSink(StagedSink):
     def roll_back(self, after: Epoch) -> int:
         with self._outside("roll epochs back in"):
             later = self._roll_back(after)
+            self._take_over()
         self._past, self._seen = None, NO_EPOCH
         return later + self.delete_staged_after(after)
 
@@ -188,6 +191,7 @@ class LakehouseSink(StagedSink):
         with self._outside("replace windows of", then=_BACKFILL_AGAIN):
             given = replacing_rows(rows, names, before)
             self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
+            self._check_owner(self._newest_mark())
             sql, mark = replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0)
             self._write_between(sql, mark)
         reach("table-committed", before)
@@ -209,7 +213,8 @@ class LakehouseSink(StagedSink):
                 return
             newest = self._newest_mark()
             if newest is None and self._seen != NO_EPOCH:
-                raise InvalidJobError(made_anew(self._where))
+                raise no_epoch(self._table, self._where)
+            self._check_owner(newest)
             self._past = 0 if newest is None else newest.past
             if newest is not None and newest.epoch > epoch:
                 msg = (
@@ -290,11 +295,30 @@ class LakehouseSink(StagedSink):
             self._table.note(way.newest, mark)
         return len({commit.mark.epoch for commit in way.since if commit.mark and commit.mark.kind == "epoch"})
 
+    def _take_over(self) -> None:
+        """Make the table that of this checkpoint folder, into which a savepoint is restored."""
+        newest = self._newest_mark()
+        if newest is not None and newest.owner != self.owner():
+            self._table.note(newest, self._mark("back", newest.epoch, newest.past))
+
+    def _check_owner(self, newest: Mark | None) -> None:
+        """Raise FencedError if the newest epoch in the table was written over another checkpoint folder."""
+        if newest is not None and newest.owner != self.owner():
+            msg = (
+                "another checkpoint folder of this job, as of a restored savepoint, has taken over this table, so "
+                "this start stops without writing to it. The table belongs to the other one. If that is the unwanted "
+                "one, stop it, and give this job a new table and a new execution.checkpointing.dir. "
+                f"latest_published={newest.epoch}, {self._where}"
+            )
+            raise FencedError(msg)
+
     def _way_back(self, after: Epoch) -> WayBack | str | None:
         """Return how to go back; None if no later epoch is in the table; an error text if it is impossible."""
-        if self._look() <= after:  # avoids that every start reads the whole history
-            return None
-        way = decide_way_back(list(self._commits()), after, self._table.knows_its_beginning)
+        way = decide_way_back(self._commits(), after, self._table.knows_its_beginning)
+        if isinstance(way, WayBack) and way.to is not None:
+            lost = self._table.lost_file(way.to)
+            if lost is not None:
+                way = f"a file of commit {way.to.number} is gone, as after a VACUUM: {lost}"
         if not isinstance(way, str):
             return way
         return (
@@ -318,7 +342,7 @@ class LakehouseSink(StagedSink):
             yield from self._table.commits(self._output)
 
     def _mark(self, kind: MarkKind, epoch: int, past: int) -> Mark:
-        return Mark(*self._output, kind, epoch, past)
+        return Mark(*self._output, kind, epoch, past, "" if self._context.replaces else self.owner())
 
     @property
     def _output(self) -> tuple[str, str]:

@@ -7,8 +7,8 @@ itself says which epochs it has, and no second record can disagree with it.
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -35,13 +35,17 @@ NEVER = "_never"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """The record that a commit of a sink has in the history. `past` counts how often the output has gone back."""
+    """The record that a commit of a sink has in the history. `past` counts how often the output has gone back.
+
+    owner: the id of the checkpoint folder (StagedSink.owner); "" in a batch run.
+    """
 
     job: str
     output: str
     kind: MarkKind
     epoch: int
     past: int = 0
+    owner: str = ""
 
     def to_text(self) -> str:
         """Return the mark as JSON."""
@@ -52,7 +56,8 @@ def parse_mark(text: str | None) -> Mark | None:
     """Inverse of `Mark.to_text`; None for text that another program wrote."""
     try:
         values = json.loads(text or "")["mixedmode"]
-        return Mark(values["job"], values["output"], values["kind"], int(values["epoch"]), int(values["past"]))
+        epoch, past = int(values["epoch"]), int(values["past"])
+        return Mark(values["job"], values["output"], values["kind"], epoch, past, values["owner"])
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -129,41 +134,69 @@ class LakeTable(Protocol):
         """Restore the table as of commit `to`. `newest`: the newest mark so far; `mark`: the mark of the new commit."""
 
     @abstractmethod
+    def lost_file(self, to: Commit) -> str | None:
+        """Return a file that the table needs to become as of commit `to`, and that does not exist; None if all do."""
+
+    @abstractmethod
     def note(self, newest: Mark, mark: Mark) -> None:
         """Commit only a mark, without rows; the arguments are those of `go_back`."""
 
 
-def newest_mark(commits: Iterator[Commit]) -> Mark | None:
-    """Return the newest mark that names the last epoch."""
-    marks = (one.mark for one in commits if one.mark is not None)
-    return next((mark for mark in marks if mark.kind not in {"closed", "backfill"}), None)
+def newest_mark(commits: Iterable[Commit]) -> Mark | None:
+    """Return the newest mark that names the last epoch, with the past that is open.
+
+    A past that is closed without a later one has been left for a rollback that did not end: nothing more can be
+    written in it, so the next one is open.
+    """
+    closed = False
+    for one in commits:
+        if one.mark is not None and _names_last_epoch(one):
+            return replace(one.mark, past=one.mark.past + closed)
+        closed = closed or (one.mark is not None and one.mark.kind == "closed")
+    return None
 
 
 def decide_way_back(
-    commits: Sequence[Commit], after: Epoch, knows_beginning: Callable[[], bool]
+    commits: Iterable[Commit], after: Epoch, knows_beginning: Callable[[], bool]
 ) -> WayBack | str | None:
     """Return how a table returns to its contents after an epoch; None if it has no later epoch; a clause that says why
     it cannot.
 
-    commits: from the newest to the oldest that is known. knows_beginning: LakeTable.knows_its_beginning. Pure.
+    commits: from the newest to the oldest that is known; without a later epoch, they are read up to the one that names
+    the last epoch. knows_beginning: LakeTable.knows_its_beginning. Pure.
     """
-    newest = newest_mark(iter(commits))
+    unread, recent = iter(commits), list[Commit]()
+    for commit in unread:
+        recent.append(commit)
+        if _names_last_epoch(commit):
+            break
+    newest = newest_mark(recent)
     if newest is None or newest.epoch <= after:
-        return None
-    number = next((n for n, one in enumerate(commits) if _has_only(one, after)), None)
+        # windows that were open in the checkpoint: the job would write their rows a second time
+        return _backfill_clause(commit for commit in recent if commit.mark is not None and commit.mark.epoch > after)
+    every = [*recent, *unread]
+    number = next((n for n, one in enumerate(every) if _has_only(one, after)), None)
     if number is not None:
-        way = WayBack(newest, commits[number], tuple(commits[:number]))
+        way = WayBack(newest, every[number], tuple(every[:number]))
     elif knows_beginning():  # the job's first epoch is among those to be rolled back
-        first = max(n for n, one in enumerate(commits) if one.mark is not None)
-        before = commits[first + 1] if first + 1 < len(commits) else None
-        way = WayBack(newest, before, tuple(commits[: first + 1]))
+        first = max(n for n, one in enumerate(every) if one.mark is not None)
+        before = every[first + 1] if first + 1 < len(every) else None
+        way = WayBack(newest, before, tuple(every[: first + 1]))
     else:
         return "the table's history no longer tells what the table was then"
     others = [commit.number for commit in way.since if commit.mark is None and commit.changes_rows]
-    backfills = [commit.number for commit in way.since if commit.mark is not None and commit.mark.kind == "backfill"]
-    if backfills:
-        return f"a backfill wrote commit {backfills[0]} to the table since"
-    return f"somebody else wrote commit {others[0]} to the table since" if others else way
+    other = f"somebody else wrote commit {others[0]} to the table since" if others else None
+    return _backfill_clause(way.since) or other or way
+
+
+def _backfill_clause(commits: Iterable[Commit]) -> str | None:
+    """Return the reason why a table cannot return to what it was before these commits, if one is a backfill."""
+    backfills = [commit.number for commit in commits if commit.mark is not None and commit.mark.kind == "backfill"]
+    return f"a backfill wrote commit {backfills[0]} to the table since" if backfills else None
+
+
+def _names_last_epoch(commit: Commit) -> bool:
+    return commit.mark is not None and commit.mark.kind not in {"closed", "backfill"}
 
 
 def _has_only(commit: Commit, epoch: Epoch) -> bool:

@@ -1,10 +1,12 @@
 """Replaces the rows of windows in a table, in one transaction, beside the epochs of the job.
 
-The ledger is read and not changed: the rows belong to epochs that are published. They get the number of the newest
-epoch with rows up to the oldest checkpoint, so going back to a checkpoint leaves them. A savepoint may be older. Going
-back to it would delete the rows, also those of windows that its state no longer has. So the history of the table, by
-which it goes back, ends there, and going back further is refused.
+The rows get the number of the oldest checkpoint, so going back to a checkpoint leaves them. A savepoint may be older.
+In it, windows of the range are open, and its job would write their rows a second time; or going back to it would delete
+rows of windows that its state no longer has. So the history of the table, by which it goes back, ends at the oldest
+checkpoint, whether that epoch has rows or not, and going back further is refused.
 """
+
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -29,20 +31,30 @@ def replace_rows(
     Raise InvalidJobError if the table is another job's or run's, or has no epoch up to `before`; RefusedError if the
     database refuses a row.
     """
-    first = _entry_of(transaction, writer).first_epoch
-    if first is None or first > before:
-        raise InvalidJobError(_NO_EPOCH.format(before=before, first=first))
+    entry = _entry_of(transaction, writer)
+    if entry.first_epoch is None or entry.first_epoch > before:
+        raise InvalidJobError(_NO_EPOCH.format(before=before, first=entry.first_epoch))
     for name in shape.key_columns:
         if rows.column(name).null_count:
             msg = "a key column is NULL"
             raise RefusedError(msg, column=name)
     transaction.delete_windows(windows)
-    mark = transaction.history.newest_mark(before)
-    transaction.history.prune(before)
+    _end_history(transaction, entry, before)
     transaction.begin(shape, saves=None)
-    given = _with_own_columns(rows, shape, before if mark is None else mark.epoch)
+    given = _with_own_columns(rows, shape, before)
     for start in range(0, given.num_rows, _BATCH_ROWS):
         transaction.apply(given.slice(start, _BATCH_ROWS))
+
+
+def _end_history(transaction: Transaction, entry: Entry, oldest: Epoch) -> None:
+    """Make `oldest`, which is published, the oldest epoch to which the table can return, even if it wrote no rows."""
+    history = transaction.history
+    mark = history.newest_mark(oldest)
+    if mark is not None and mark.epoch < oldest:
+        history.mark(replace(mark, epoch=oldest))
+    history.prune(oldest)
+    if not entry.covers(oldest):
+        transaction.put(replace(entry, last_epoch=oldest))
 
 
 def _with_own_columns(rows: pa.Table, shape: Shape, epoch: Epoch) -> pa.Table:

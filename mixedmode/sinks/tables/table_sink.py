@@ -16,9 +16,8 @@ Invariants (tests/tables/):
 """
 
 import time
-import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import pyarrow as pa
@@ -26,8 +25,6 @@ from typing_extensions import override
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.contents import content_after
-from mixedmode.checkpoint.document import DocumentKind
-from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.crash_points import reach
@@ -58,14 +55,8 @@ __all__ = ["TableSink"]
 
 #: waiting time before each retry; a server that is restarted is available after a few seconds
 RETRY_SECONDS = (0.1, 0.5, 1.0, 2.0, 4.0)
-_OWNER = DocumentKind("mixedmode-table-owner", 1, "the id under which a job owns its tables")
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    id: str
 
 
 class TableSink(StagedSink):
@@ -310,16 +301,9 @@ class TableSink(StagedSink):
                 raise refused(found, epoch, self._database.place, row) from error
 
     def _identified(self) -> Writer:
-        """Return the writer with the id of this checkpoint folder; draw an id for a new folder."""
+        """Return the writer with the id of this checkpoint folder."""
         if not self._writer.owner:
-            path = paths.OUTPUT_DESCRIPTION
-            data = self.store.get(path)
-            if data is None:
-                self.store.put_new(path, encode_as(_OWNER, _Owner(uuid.uuid4().hex)))
-                data = self.store.get(path)
-            assert data is not None, path
-            owner = decode_as(_OWNER, _Owner, data, where=f"{self.store.url}/{path}")
-            self._writer = replace(self._writer, owner=owner.id)
+            self._writer = replace(self._writer, owner=self.owner())
         return self._writer
 
     def _entry(self) -> Entry | None:
