@@ -49,13 +49,14 @@ class Finding:
 
 
 def check_environment(facts: Facts) -> tuple[Finding, ...]:
-    """Return the findings for the facts, in the order of repair: Python, Java, packages, disk, memory."""
+    """Return the findings for the facts, in the order of repair: Python, Java, packages, disk, memory, user."""
     return (
         _check_python(facts),
         _check_java(facts),
         *(_check_package(package, facts.python_executable) for package in facts.packages),
         *(_check_folder(folder) for folder in facts.folders),
         _check_memory(facts.memory_bytes),
+        _check_user(facts.user),
         _class_archive(facts.class_archive),
         _sockets(facts.sockets),
     )
@@ -229,6 +230,17 @@ def _check_memory(memory_bytes: int | None) -> Finding:
         return Finding("memory", ok=True, found=found, needed=needed)
     fix = "stop other programs (free -h), or give the machine or container more memory"
     return Finding("memory", ok=False, found=found, needed=needed, fix=fix)
+
+
+def _check_user(name: str | None) -> Finding:
+    needed = "a name, which Hadoop asks the system for"
+    if name is not None:
+        return Finding("user", ok=True, found=name, needed=needed)
+    fix = (
+        "run as a user whom the system knows, or add this one to /etc/passwd, in a container when its image is built: "
+        'echo "mixedmode:x:$(id -u):$(id -g)::/tmp:/bin/sh" >> /etc/passwd'
+    )
+    return Finding("user", ok=False, found="the system knows no name for its id", needed=needed, fix=fix)
 
 
 def _install(facts: Facts, packages: dict[str, str]) -> str | None:

@@ -55,6 +55,7 @@ _PACKAGES = re.compile(
 _CRASHED = re.compile(r"A fatal error has been detected by the Java Runtime")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MACHINE = re.compile(r"OutOfMemory|insufficient memory|Could not reserve|BindException")
+_NAMELESS = re.compile(r"invalid null input: name|basedir must be absolute: \?")
 _NOT_ON_CLASSPATH = re.compile(r"not found on classpath|NoClassDefFoundError|ClassNotFoundException")
 _FILES_MIN = 1024  # Spark opens some 300 jars, and then sockets and files of tasks
 
@@ -270,6 +271,12 @@ def did_not_start(settings: Mapping[str, str], printed: str, *, files_max: int) 
             f"spark.jars.packages={packages}, cause={cause}"
         )
         return InvalidJobError(msg)
+    if _NAMELESS.search(printed):
+        msg = (
+            "Spark does not start, because the system knows no name for the id of this user, and Hadoop asks for one. "
+            "Run as a user whom the system knows, or add this one to /etc/passwd; then start again."
+        )
+        return RetryableError(f"{msg} cause={cause}")
     if _MACHINE.search(printed):
         msg = "Spark does not start, because this machine lacks something. Repair the cause, and start again."
         return RetryableError(f"{msg} cause={cause}")

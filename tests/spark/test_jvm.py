@@ -205,6 +205,22 @@ def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_mi
     assert isinstance(did_not_start({}, printed, files_max=4096), InvalidJobError)
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.lang.IllegalArgumentException: basedir must be absolute: ?/.ivy2.5.2/local",
+        "javax.security.auth.login.LoginException: java.lang.NullPointerException: invalid null input: name",
+    ],
+)
+def test_a_user_without_a_name_is_told_as_that_and_not_as_a_wrong_setting(cause: str) -> None:
+    error = did_not_start({}, f'Exception in thread "main" {cause}\n', files_max=4096)
+    assert isinstance(error, RetryableError)
+    assert str(error) == (
+        "Spark does not start, because the system knows no name for the id of this user, and Hadoop asks for one. "
+        f"Run as a user whom the system knows, or add this one to /etc/passwd; then start again. cause={cause}"
+    )
+
+
 OURS = Interpreter((3, 11), {"mixedmode": "1", "pyspark": "4.3.0", "numpy": "2.4"})
 
 
