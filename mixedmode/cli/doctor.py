@@ -256,15 +256,16 @@ def _size(bytes_: int) -> str:
 
 def _print_table(findings: Sequence[Finding], stream: TextIO) -> None:
     from rich import box
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table
+
+    from mixedmode.cli.consoles import TextConsole
 
     table = Table("", *(Column(name, overflow="fold") for name in ("what", "found", "needed")), box=box.SIMPLE_HEAD)
     for finding in findings:
         mark = "[green]ok[/]" if finding.ok else "[bold red]missing[/]"
         table.add_row(mark, escape(finding.what), escape(finding.found), escape(finding.needed))
-    console = Console(file=stream)
+    console = TextConsole(file=stream)
     console.print(table)
     failed = [finding for finding in findings if not finding.ok]
     for finding in failed:  # below the table and uncut, so that a person can copy them

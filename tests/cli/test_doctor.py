@@ -298,3 +298,10 @@ def test_the_packages_of_this_environment_are_within_their_ranges() -> None:
     packages = [finding for finding in findings if finding.what.lower() in {"numpy", "pyarrow", "pyspark", "pyyaml"}]
     assert len(packages) == 4
     assert all(finding.ok for finding in packages), plain_report(packages)
+
+
+def test_the_command_for_a_user_without_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, replace(HEALTHY, user=None))
+    out = io.StringIO()
+    assert doctor_report(out=out) == 1
+    assert 'echo "mixedmode:x:$(id -u):$(id -g)::/tmp:/bin/sh" >> /etc/passwd' in out.getvalue()
