@@ -56,7 +56,9 @@ _CRASHED = re.compile(r"A fatal error has been detected by the Java Runtime")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MACHINE = re.compile(r"OutOfMemory|insufficient memory|Could not reserve|BindException")
 _NAMELESS = re.compile(r"invalid null input: name|basedir must be absolute: \?")
-_NOT_ON_CLASSPATH = re.compile(r"not found on classpath|NoClassDefFoundError|ClassNotFoundException")
+_FILE_MISSED = re.compile(
+    r"not found on classpath|NoClassDefFoundError|ClassNotFoundException|InternalError|ExceptionInInitializerError"
+)
 _FILES_MIN = 1024  # Spark opens some 300 jars, and then sockets and files of tasks
 
 
@@ -255,9 +257,10 @@ def open_files_max() -> int:
 def did_not_start(settings: Mapping[str, str], printed: str, *, files_max: int) -> MixedmodeError:
     """Return the error for a failed start, from the text that Spark printed or raised. Pure.
 
-    files_max: how many files the JVM could open. A JVM that cannot open all jars only says that it misses classes.
+    files_max: how many files the JVM could open. A JVM that cannot open all jars only says that it misses classes, and
+    one that cannot open its own files, that it has an internal error.
     """
-    is_limited = files_max < _FILES_MIN and _NOT_ON_CLASSPATH.search(printed)
+    is_limited = files_max < _FILES_MIN and _FILE_MISSED.search(printed)
     of_system = system_error("Too many open files" if is_limited else printed, f"open_files_max={files_max}")
     if of_system is not None:
         return of_system

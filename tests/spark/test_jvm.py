@@ -194,8 +194,14 @@ def test_packages_that_cannot_be_had_are_named() -> None:
     assert "spark.jars.packages=a:b:1" in str(error)
 
 
-def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_misses_its_classes() -> None:
-    printed = "java.lang.AssertionError: Config file not found on classpath: org/apache/spark/config/sql.textproto\n"
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "java.lang.AssertionError: Config file not found on classpath: org/apache/spark/config/sql.textproto\n",
+        "java.lang.InternalError: Error loading java.security file\n",
+    ],
+)
+def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_misses_its_files(printed: str) -> None:
     few = did_not_start({}, printed, files_max=128)
     assert isinstance(few, RetryableError)
     assert str(few) == (
