@@ -186,7 +186,7 @@ def physicals(draw: st.DrawFn, fixed: Mapping[str, Any]) -> Physical:
 @st.composite
 def some_sizes(draw: st.DrawFn) -> Mapping[str, float]:
     """Small sizes, so that a few rows are as many as there can be."""
-    names = draw(st.sets(st.sampled_from(sorted(sizes())), max_size=12))
+    names = draw(st.just(set(sizes())) | st.sets(st.sampled_from(sorted(sizes())), max_size=12))
     return {name: draw(st.sampled_from(BOUNDS.get(name, (1, 2, 3, 7, 64)))) for name in sorted(names)}
 
 
