@@ -43,7 +43,17 @@ ONLY_FROM = {
 # The layers, lowest first: a module imports from its own layer and from those below. What shares a line is one layer.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
-    ("cache", "changes", "clock", "crash_points", "durations", "installed", "profile", "secrets", "system_errors"),
+    (
+        "changes",
+        "clock",
+        "crash_points",
+        "durations",
+        "installed",
+        "profile",
+        "secrets",
+        "system_errors",
+        "user_folders",
+    ),
     ("folders",),
     ("log",),
     ("keys",),

@@ -19,11 +19,12 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import Pause, PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.consoles import utc_text
-from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known, state_folder
+from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known
 from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.installed import python_command
+from mixedmode.user_folders import state_folder
 
 __all__ = ["JobStatus", "follow_log", "last_lines", "listed_jobs", "size_of", "start_job", "status_of", "stop_job"]
 

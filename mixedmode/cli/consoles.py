@@ -2,6 +2,7 @@
 
 import logging
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console
 from typing_extensions import override
@@ -10,7 +11,14 @@ _logger = logging.getLogger(__name__)
 _PAGE_COLUMNS = 200  # width of lines where the output is not a terminal
 
 
-class RunConsole(Console):
+class TextConsole(Console):
+    """A console that prints every text as it is. By default, rich replaces names of emoji, such as `:x:` in a path."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(emoji=False, **settings)
+
+
+class RunConsole(TextConsole):
     """The console of a run, which goes on without a display if nobody reads it any more."""
 
     @override
@@ -22,7 +30,7 @@ class RunConsole(Console):
         )
 
 
-def output_console(kind: type[Console] = Console) -> Console:
+def output_console(kind: type[TextConsole] = TextConsole) -> TextConsole:
     """Return the console of standard output."""
     console = kind()
     return console if console.is_terminal else kind(width=_PAGE_COLUMNS)
@@ -48,6 +56,6 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def error_console() -> Console:
+def error_console() -> TextConsole:
     """Return the console of standard error."""
-    return Console(stderr=True)
+    return TextConsole(stderr=True)

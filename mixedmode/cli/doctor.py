@@ -53,13 +53,14 @@ class Finding:
 
 
 def check_environment(facts: Facts) -> tuple[Finding, ...]:
-    """Return the findings for the facts, in the order of repair: Python, Java, packages, disk, memory."""
+    """Return the findings for the facts, in the order of repair: Python, Java, packages, disk, memory, user."""
     return (
         _check_python(facts),
         _check_java(facts),
         *(_check_package(package, facts.python_executable) for package in facts.packages),
         *(_check_folder(folder) for folder in facts.folders),
         _check_memory(facts.memory_bytes),
+        _check_user(facts.user),
         _class_archive(facts.class_archive),
         _sockets(facts.sockets),
     )
@@ -233,6 +234,17 @@ def _check_memory(memory_bytes: int | None) -> Finding:
     return Finding("memory", found=found, needed=needed, fix=fix)
 
 
+def _check_user(name: str | None) -> Finding:
+    needed = "a name, which Hadoop asks the system for"
+    if name is not None:
+        return Finding("user", found=name, needed=needed)
+    fix = (
+        "run as a user whom the system knows, or add this one to /etc/passwd, in a container when its image is built: "
+        'echo "mixedmode:x:$(id -u):$(id -g)::/tmp:/bin/sh" >> /etc/passwd'
+    )
+    return Finding("user", found="the system knows no name for its id", needed=needed, fix=fix)
+
+
 def _install(facts: Facts, packages: dict[str, str]) -> str | None:
     if facts.installer is None:
         return None
@@ -246,15 +258,16 @@ def _size(bytes_: int) -> str:
 
 def _print_table(findings: Sequence[Finding], stream: TextIO) -> None:
     from rich import box
-    from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table
+
+    from mixedmode.cli.consoles import TextConsole
 
     table = Table("", *(Column(name, overflow="fold") for name in ("what", "found", "needed")), box=box.SIMPLE_HEAD)
     for finding in findings:
         mark = "[green]ok[/]" if finding.ok else "[bold red]missing[/]"
         table.add_row(mark, escape(finding.what), escape(finding.found), escape(finding.needed))
-    console = Console(file=stream)
+    console = TextConsole(file=stream)
     console.print(table)
     failed = [finding for finding in findings if not finding.ok]
     for finding in failed:  # below the table and uncut, so that a person can copy them

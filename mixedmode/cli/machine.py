@@ -11,6 +11,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import pwd
 import re
 import shutil
 import subprocess
@@ -20,7 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.installed import python_command
 from mixedmode.spark.class_archive import ArchiveFact, archive_fact
 from mixedmode.spark.socket_folder import socket_folder
@@ -75,6 +76,7 @@ class Facts:
     packages: tuple[PackageFact, ...]
     folders: tuple[FolderFact, ...]
     memory_bytes: int | None  # available to this process; None: the system does not say
+    user: str | None  # the name of this user; None: the system knows none for the id
     class_archive: ArchiveFact = ArchiveFact(None)  # noqa: RUF009  # of Spark's classes (spark/class_archive.py)
     sockets: Path | None = None  # where the sockets of Spark's Python workers are; None: they use TCP
 
@@ -93,7 +95,8 @@ def gather_facts(folders: Sequence[Path] = (), *, import_packages: bool = True) 
         packages=tuple(_package_fact(line, import_it=import_packages) for line in required_packages()),
         folders=tuple(folder_fact(folder) for folder in folders),
         memory_bytes=available_memory(),
-        class_archive=archive_fact() if import_packages else ArchiveFact(None),
+        user=user_name(os.getuid()),
+        class_archive=_class_archive() if import_packages else ArchiveFact(None),
         sockets=_sockets() if import_packages else None,
     )
 
@@ -164,6 +167,14 @@ def available_memory(root: Path = Path("/")) -> int | None:
     return min(limits, default=None)
 
 
+def user_name(uid: int) -> str | None:
+    """Return the name of a user; None if the system knows none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return None
+
+
 def _meminfo_available(meminfo: Path) -> int | None:
     match = re.search(r"^MemAvailable:\s+(\d+) kB$", _text_of(meminfo), re.MULTILINE)
     return int(match.group(1)) * 1024 if match else None
@@ -175,6 +186,13 @@ def _cgroup_available(cgroup: Path) -> int | None:
         return None
     cached = re.search(r"^inactive_file (\d+)$", _text_of(cgroup / "memory.stat"), re.MULTILINE)
     return max(0, int(limit) - int(used) + (int(cached.group(1)) if cached else 0))
+
+
+def _class_archive() -> ArchiveFact:
+    try:
+        return archive_fact()
+    except RetryableError as error:
+        return ArchiveFact(None, str(error))
 
 
 def _sockets() -> Path | None:

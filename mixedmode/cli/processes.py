@@ -35,8 +35,9 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.config import JobSpec
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.folders import make_folder
+from mixedmode.user_folders import state_folder
 
-__all__ = ["JobProcess", "ProcessPlace", "places_known", "state_folder"]
+__all__ = ["JobProcess", "ProcessPlace", "places_known"]
 
 _logger = logging.getLogger(__name__)
 _RECORD, _LOCK, _LOG = "process.json", "process.lock", "run.log"
@@ -105,11 +106,6 @@ def _began_by_ps(pid: int) -> str | None:
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603  # a number
     return found.stdout.strip() or None
-
-
-def state_folder() -> Path:
-    """Return the folder of this user for what outlives a command: XDG_STATE_HOME/mixedmode. It need not exist."""
-    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mixedmode"
 
 
 def _made_below_state(name: str) -> Path:

@@ -5,6 +5,7 @@ not divide by zero. A value that cannot raise is computed for all rows, which is
 the job's own functions are called.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -79,9 +80,12 @@ def evaluate(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Ite
 
 
 def _rows_at_once(query: Query) -> int:
-    """Return how many rows are joined at once: a long value of a table may be that of every row."""
+    """Return how many rows are joined at once: a long value of a table may be that of every row.
+
+    Without a table, the rows stay together.
+    """
     widest = sum(_rows_in(table).row_bytes_max for table in query.tables)
-    return max(1, _JOINED_BYTES // max(1, widest))
+    return max(1, _JOINED_BYTES // widest) if widest else sys.maxsize
 
 
 def evaluate_here(queries: Sequence[Query], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -29,7 +29,7 @@ from hashlib import blake2b
 from importlib.util import find_spec
 from pathlib import Path
 
-from mixedmode.cache import cache_folder
+from mixedmode.user_folders import cache_folder
 
 __all__ = [
     "ArchiveFact",

@@ -25,9 +25,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from mixedmode.cache import cache_folder
 from mixedmode.errors import RetryableError
 from mixedmode.spark.class_archive import java_command
+from mixedmode.user_folders import cache_folder
 
 __all__ = ["Jars", "fetch", "for_this_spark", "required_java"]
 

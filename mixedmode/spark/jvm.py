@@ -51,7 +51,10 @@ _PACKAGES = re.compile(
 _CRASHED = re.compile(r"A fatal error has been detected by the Java Runtime")
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _MACHINE = re.compile(r"OutOfMemory|insufficient memory|Could not reserve|BindException")
-_NOT_ON_CLASSPATH = re.compile(r"not found on classpath|NoClassDefFoundError|ClassNotFoundException")
+_NAMELESS = re.compile(r"invalid null input: name|basedir must be absolute: \?")
+_FILE_MISSED = re.compile(
+    r"not found on classpath|NoClassDefFoundError|ClassNotFoundException|InternalError|ExceptionInInitializerError"
+)
 _FILES_MIN = 1024  # Spark opens some 300 jars, and then sockets and files of tasks
 
 
@@ -250,9 +253,10 @@ def open_files_max() -> int:
 def did_not_start(settings: Mapping[str, str], printed: str, *, files_max: int) -> MixedmodeError:
     """Return the error for a failed start, from the text that Spark printed or raised. Pure.
 
-    files_max: how many files the JVM could open. A JVM that cannot open all jars only says that it misses classes.
+    files_max: how many files the JVM could open. A JVM that cannot open all jars only says that it misses classes, and
+    one that cannot open its own files, that it has an internal error.
     """
-    is_limited = files_max < _FILES_MIN and _NOT_ON_CLASSPATH.search(printed)
+    is_limited = files_max < _FILES_MIN and _FILE_MISSED.search(printed)
     of_system = system_error("Too many open files" if is_limited else printed, f"open_files_max={files_max}")
     if of_system is not None:
         return of_system
@@ -266,6 +270,12 @@ def did_not_start(settings: Mapping[str, str], printed: str, *, files_max: int) 
             f"spark.jars.packages={packages}, cause={cause}"
         )
         return InvalidJobError(msg)
+    if _NAMELESS.search(printed):
+        msg = (
+            "Spark does not start, because the system knows no name for the id of this user, and Hadoop asks for one. "
+            "Run as a user whom the system knows, or add this one to /etc/passwd; then start again."
+        )
+        return RetryableError(f"{msg} cause={cause}")
     if _MACHINE.search(printed):
         msg = "Spark does not start, because this machine lacks something. Repair the cause, and start again."
         return RetryableError(f"{msg} cause={cause}")

@@ -25,9 +25,9 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mixedmode.cache import cache_folder
 from mixedmode.log import FIELDS
 from mixedmode.spark.settings import LOG_WRITER, SPARKS_LOG_WRITER
+from mixedmode.user_folders import cache_folder
 
 __all__ = ["write_without_processes"]
 

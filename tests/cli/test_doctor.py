@@ -35,6 +35,7 @@ HEALTHY = Facts(
     packages=(PackageFact("numpy", ">=2.4,<3", "2.4.6"), PackageFact("pyspark", ">=4.3,<4.4", "4.3.0")),
     folders=(FolderFact(Path("run"), 10 * 2**30, writable=True),),
     memory_bytes=8 * 2**30,
+    user="flights",
     sockets=Path("/tmp/sockets"),
 )
 
@@ -59,11 +60,18 @@ def test_nothing_is_wrong_with_a_healthy_machine() -> None:
         "pyspark",
         "disk at run",
         "memory",
+        "user",
         "archive of Spark's classes",
         "sockets of tasks",
     ]
     assert [finding.what for finding in findings] == names
     assert {finding.fix for finding in findings} == {""}
+
+
+def test_a_user_without_a_name_cannot_run_a_job() -> None:
+    finding = failed(replace(HEALTHY, user=None))
+    assert (finding.what, finding.found) == ("user", "the system knows no name for its id")
+    assert "add this one to /etc/passwd" in finding.fix
 
 
 def test_tasks_that_use_tcp_are_told() -> None:
@@ -255,6 +263,7 @@ def test_without_rich_the_report_is_plain_text(monkeypatch: pytest.MonkeyPatch) 
         "         fix: /venv/bin/python -m pip install 'rich>=15,<16'",
         "ok       disk at run: 10.0 GiB free (needed: writable, 1.0 GiB free)",
         "ok       memory: 8.0 GiB available (needed: 2.0 GiB available)",
+        "ok       user: flights (needed: a name, which Hadoop asks the system for)",
         ("ok       archive of Spark's classes: none: of a test (needed: none; with it, Spark starts faster)"),
         ("ok       sockets of tasks: /tmp/sockets (needed: none; with a folder, tasks begin sooner)"),
     ]
@@ -288,3 +297,10 @@ def test_the_packages_of_this_environment_are_within_their_ranges() -> None:
     packages = [finding for finding in findings if finding.what.lower() in {"numpy", "pyarrow", "pyspark", "pyyaml"}]
     assert len(packages) == 4
     assert all(finding.ok for finding in packages), plain_report(packages)
+
+
+def test_the_command_for_a_user_without_a_name_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    give(monkeypatch, replace(HEALTHY, user=None))
+    out = io.StringIO()
+    assert doctor_report(out=out) == 1
+    assert 'echo "mixedmode:x:$(id -u):$(id -g)::/tmp:/bin/sh" >> /etc/passwd' in out.getvalue()

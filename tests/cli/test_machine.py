@@ -31,6 +31,18 @@ def fake_java(home: Path, body: str) -> Path:
     return java
 
 
+def test_a_user_without_a_name_and_a_home_folder_is_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine.user_name(os.getuid())
+    unknown = 2**31 - 7
+    monkeypatch.setattr("os.getuid", lambda: unknown)
+    monkeypatch.setattr("os.path.expanduser", lambda path: path)
+    for name in ("MIXEDMODE_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    facts = gather_facts()
+    assert facts.user is None
+    assert "this user has no home folder" in facts.class_archive.why_none
+
+
 @pytest.mark.parametrize(
     ("text", "version"),
     [

@@ -199,8 +199,14 @@ def test_packages_that_cannot_be_had_are_named() -> None:
     assert "spark.jars.packages=a:b:1" in str(error)
 
 
-def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_misses_its_classes() -> None:
-    printed = "java.lang.AssertionError: Config file not found on classpath: org/apache/spark/config/sql.textproto\n"
+@pytest.mark.parametrize(
+    "printed",
+    [
+        "java.lang.AssertionError: Config file not found on classpath: org/apache/spark/config/sql.textproto\n",
+        "java.lang.InternalError: Error loading java.security file\n",
+    ],
+)
+def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_misses_its_files(printed: str) -> None:
     few = did_not_start({}, printed, files_max=128)
     assert isinstance(few, RetryableError)
     assert str(few) == (
@@ -208,6 +214,22 @@ def test_a_start_without_enough_open_files_is_told_as_that_although_java_only_mi
         "open_files_max=128"
     )
     assert isinstance(did_not_start({}, printed, files_max=4096), InvalidJobError)
+
+
+@pytest.mark.parametrize(
+    "cause",
+    [
+        "java.lang.IllegalArgumentException: basedir must be absolute: ?/.ivy2.5.2/local",
+        "javax.security.auth.login.LoginException: java.lang.NullPointerException: invalid null input: name",
+    ],
+)
+def test_a_user_without_a_name_is_told_as_that_and_not_as_a_wrong_setting(cause: str) -> None:
+    error = did_not_start({}, f'Exception in thread "main" {cause}\n', files_max=4096)
+    assert isinstance(error, RetryableError)
+    assert str(error) == (
+        "Spark does not start, because the system knows no name for the id of this user, and Hadoop asks for one. "
+        f"Run as a user whom the system knows, or add this one to /etc/passwd; then start again. cause={cause}"
+    )
 
 
 OURS = Interpreter((3, 11), {"mixedmode": "1", "pyspark": "4.3.0", "numpy": "2.4"})

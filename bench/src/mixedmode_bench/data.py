@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from mixedmode.cache import cache_folder
 from mixedmode.errors import RetryableError
+from mixedmode.user_folders import cache_folder
 from mixedmode_bench.workload import Size, Workload
 
 
