@@ -87,8 +87,9 @@ NO_SIZES = {
         "_STRIPE_BYTES",
     ),  # formats
 }
-#: {bound that is no such number: its values}: rows that subtasks fold; rows of a join that find no partner
-BOUNDS: Mapping[str, tuple[float, ...]] = {"DISTINCT_PART_MIN": (0.0, 1.0), "MANY_TIMES": (0, 1)}
+#: {bound with values of its own: these}: rows that subtasks fold; rows of a join that find no partner; runs that are
+#: merged at once, since merging one run would make no fewer
+BOUNDS: Mapping[str, tuple[float, ...]] = {"DISTINCT_PART_MIN": (0.0, 1.0), "MANY_TIMES": (0, 1), "_FAN_IN": (2, 3)}
 
 
 def all_settings() -> Iterator[str]:
