@@ -18,7 +18,7 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
     <out>/_mixedmode                                      describes the output      create-once
-    <out>/_claim                                          the start that may publish; each start replaces it
+    <out>/_claim                                          the writer that may publish; a newer one replaces it
     <out>/_sent                                           of a topic: the newest epoch that was sent to it
     <out>/_staging/<epoch>-<subtask>-<unique>.<ext>.staged written by tasks, not yet visible to readers
     <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated

@@ -129,8 +129,7 @@ class FakeJob:
         found = {}
         for path in sorted(self.folder.rglob("*")):
             name = path.relative_to(self.folder).as_posix()
-            told = (*(f"checkpoints/{folder}/" for folder in without), f"out/{paths.CLAIM}")
-            if path.is_file() and not name.startswith(told):
+            if path.is_file() and not name.startswith(tuple(f"checkpoints/{folder}/" for folder in without)):
                 found[name] = path.read_bytes()
         return found
 

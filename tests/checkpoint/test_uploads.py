@@ -120,7 +120,7 @@ def test_an_error_of_the_disk_before_the_end_of_a_file_is_told_at_its_end(
         upload = uploads.begin(store, local, "a")
         wait_until(failed.is_set, "a sync fails")
         upload.end()
-        with pytest.raises(RetryableError, match="Input/output error"):
+        with pytest.raises(RetryableError, match="a disk, or the server that has it, failed to read or write"):
             upload.stored()
     assert store.get("a") is None
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.config.sources import SourceSpec
 from mixedmode.driver.events import EpochStarted, Event, PhaseBegan
@@ -198,10 +197,10 @@ def test_a_restart_with_nothing_new_changes_nothing(spark: SparkSession, folder:
 
 
 def snapshot(folder: Folder) -> dict[str, bytes]:
-    """Every file of the output and of the checkpoints that says what the state is, and not who was there."""
+    """Every file of the output and of the checkpoints that says what the state is."""
     kept = [*folder.out.rglob("*"), *(folder.checkpoints / "manifests").rglob("*")]
     kept += [*(folder.checkpoints / "runs").rglob("*"), folder.checkpoints / "job.json"]
-    return {str(path): path.read_bytes() for path in kept if path.is_file() and path.name != paths.CLAIM}
+    return {str(path): path.read_bytes() for path in kept if path.is_file()}
 
 
 REFUSED = (

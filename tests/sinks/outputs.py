@@ -61,10 +61,10 @@ class Output:
 
     def publish(self, epoch: int, *by_subtask: Sequence[Row]) -> None:
         """An epoch, with the rows of subtask 0, 1 and so on."""
-        sink = self.sink()
-        sink.prepare(FIELDS, self.keys, is_fresh=not self.store.exists("_mixedmode"))
+        if not self.store.exists("_mixedmode"):
+            self.sink().prepare(FIELDS, self.keys, is_fresh=True)
         self.staged[epoch] = self.stage(epoch, dict(enumerate(by_subtask)))
-        sink.publish(Epoch(epoch), self.staged[epoch])
+        self.sink().publish(Epoch(epoch), self.staged[epoch])
         self.rows[epoch] = [row for rows in by_subtask for row in rows]
 
     def expected(self) -> list[Row]:

@@ -21,6 +21,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.cli.messages import errors_as_messages
 from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
+from mixedmode.connectors.files.claim import claim_of_folder, claim_of_run
 from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile
 from mixedmode.connectors.files.sink import FileSink
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
@@ -39,7 +40,7 @@ NO_STATE_HERE = (
 WRITTEN_BY_ANOTHER = (
     "a newer start writes to this output, so this one stops, and publishes nothing more. If the newer one is the right "
     "one, leave it. If it is unwanted, stop it, and start this job again. If both are wanted, give each an output of "
-    "its own, and a checkpointing.dir of its own if it has one. folder={}, host={}, process={}"
+    "its own, and a checkpointing.dir of its own if it has one. folder={}, {}"
 )
 
 
@@ -63,12 +64,12 @@ def published(sink: FileSink) -> dict[str, list[int]]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def continuous(folder: Path, *, job: str = "job") -> FileSink:
-    return FileSink(job, str(folder / "out"), "parquet", replaces=False)
+def continuous(folder: Path, *, job: str = "job", checkpoints: str = "/checkpoints") -> FileSink:
+    return FileSink(job, str(folder / "out"), "parquet", replaces=False, claim=claim_of_folder(checkpoints))
 
 
 def batch(folder: Path) -> FileSink:
-    return FileSink("job", str(folder / "out"), "parquet", replaces=True)
+    return FileSink("job", str(folder / "out"), "parquet", replaces=True, claim=claim_of_run())
 
 
 def test_files_appear_when_they_are_published_and_not_before(tmp_path: Path) -> None:
@@ -178,7 +179,8 @@ def test_of_two_batch_runs_at_the_same_time_the_newer_one_writes_the_output(tmp_
     of_newer = [stage(newer, tmp_path, [10 + n], subtask=n, attempt="newer") for n in range(2)]
     with pytest.raises(FencedError) as caught:
         older.publish(Epoch(0), of_older)
-    assert str(caught.value) == WRITTEN_BY_ANOTHER.format(tmp_path / "out", socket.gethostname(), os.getpid())
+    newest = f"host={socket.gethostname()}, process={os.getpid()}, run="
+    assert str(caught.value).startswith(WRITTEN_BY_ANOTHER.format(tmp_path / "out", newest))
     newer.publish(Epoch(0), of_newer)
     assert published(newer) == {of_newer[0].final_path: [10], of_newer[1].final_path: [11]}
 
@@ -224,22 +226,31 @@ def called_at(at: int, monkeypatch: pytest.MonkeyPatch, action: Callable[[], obj
 
 def test_of_two_jobs_with_one_output_and_two_checkpoint_folders_the_newer_start_writes(tmp_path: Path) -> None:
     """Both may begin as long as neither has published, such as in a long backlog. Rows came twice."""
-    older, newer = continuous(tmp_path), continuous(tmp_path)
+    older, newer = continuous(tmp_path, checkpoints="/older"), continuous(tmp_path, checkpoints="s3://b/newer")
     for sink in (older, newer):
         sink.prepare(FIELDS, ["k"], is_fresh=True)
     file = stage(newer, tmp_path, [1], subtask=1, attempt="newer")
     newer.publish(Epoch(0), [file])
-    with pytest.raises(FencedError):
+    with pytest.raises(FencedError) as caught:
         older.publish(Epoch(0), [stage(older, tmp_path, [2], subtask=0, attempt="older")])
+    assert str(caught.value) == WRITTEN_BY_ANOTHER.format(tmp_path / "out", "checkpoints=s3://b/newer")
+    assert published(newer) == {file.final_path: [1]}
+
+
+def test_starts_over_one_checkpoint_folder_are_one_writer(tmp_path: Path) -> None:
+    """Generations fence them. An older start that was paused before it claimed the output stopped the newer one."""
+    paused, newer = continuous(tmp_path), continuous(tmp_path)
+    newer.prepare(FIELDS, ["k"], is_fresh=True)
+    paused.prepare(FIELDS, ["k"], is_fresh=True)
+    file = stage(newer, tmp_path, [1])
+    newer.publish(Epoch(0), [file])
     assert published(newer) == {file.final_path: [1]}
 
 
 def test_a_command_that_looks_at_the_output_of_a_running_job_does_not_take_it_over(tmp_path: Path) -> None:
     job = continuous(tmp_path)
     job.prepare(FIELDS, ["k"], is_fresh=True)
-    FileSink("job", str(tmp_path / "out"), "parquet", replaces=False, claims=False).prepare(
-        FIELDS, ["k"], is_fresh=False
-    )
+    FileSink("job", str(tmp_path / "out"), "parquet", replaces=False).prepare(FIELDS, ["k"], is_fresh=False)
     file = stage(job, tmp_path, [1])
     job.publish(Epoch(0), [file])
     assert published(job) == {file.final_path: [1]}

@@ -1,11 +1,11 @@
-"""The claim of an output folder: of all starts that write to it, only the newest one may publish.
+"""The claim of an output folder: of several writers that share the folder, only the newest one may publish.
 
-Generations fence the starts that share a checkpoint folder. Other starts may share an output all the same: two batch
-runs; one job with two checkpoint folders; a checkpoint folder and its copy; a job, and a savepoint of it that was
-restored elsewhere.
+Generations fence the starts that share a checkpoint folder, so all of these are one writer. Other writers may share an
+output all the same: two batch runs; one job with two checkpoint folders; a checkpoint folder and its copy; a job, and a
+savepoint of it that was restored elsewhere.
 
-`_claim` names one start. Each start replaces the claim when it has checked the folder, and reads it before it publishes
-an epoch. A start that finds another one there stops.
+`_claim` names one writer. Each start writes it when it has checked the folder, and reads it before it publishes an
+epoch. A start that finds another writer there stops.
 
     batch run A: claims . . . stages . . . . . . . . . reads the claim of B, and stops
     batch run B: . . . . . claims, deletes what is staged . . . . . stages . reads its own claim, publishes
@@ -26,32 +26,38 @@ from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.errors import FencedError
 
-__all__ = ["Claim", "check_claim", "new_claim", "put_claim"]
+__all__ = ["Claim", "check_claim", "claim_of_folder", "claim_of_run", "put_claim"]
 
 _CLAIM = DocumentKind("mixedmode-claim", 1, "the claim of an output folder")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The start that may publish. `token` tells starts of one process apart."""
+    """The writer that may publish, as values of a message."""
 
-    host: str
-    process: int
-    token: str
+    writer: str
 
 
-def new_claim() -> Claim:
-    """Return the claim of a start of this process."""
-    return Claim(socket.gethostname(), os.getpid(), secrets.token_hex(8))
+def claim_of_run() -> Claim:
+    """Return the claim of a batch run, which shares nothing with another one."""
+    return Claim(f"host={socket.gethostname()}, process={os.getpid()}, run={secrets.token_hex(4)}")
+
+
+def claim_of_folder(checkpoints: str) -> Claim:
+    """Return the claim of all starts over a checkpoint folder (URL, or a path on this machine)."""
+    host = "" if "://" in checkpoints else f", host={socket.gethostname()}"
+    return Claim(f"checkpoints={checkpoints}{host}")
 
 
 def put_claim(store: ObjectStore, own: Claim) -> None:
-    """Let only this start publish from here on."""
-    store.put(paths.CLAIM, encode_as(_CLAIM, own))
+    """Let only this writer publish from here on."""
+    data = encode_as(_CLAIM, own)
+    if store.get(paths.CLAIM) != data:
+        store.put(paths.CLAIM, data)
 
 
 def check_claim(store: ObjectStore, own: Claim) -> None:
-    """Raise FencedError if another start has claimed the folder since.  `publish` reports a folder that is gone."""
+    """Raise FencedError if another writer has claimed the folder since.  `publish` reports a folder that is gone."""
     data = store.get(paths.CLAIM)
     if data is None or data == encode_as(_CLAIM, own):
         return
@@ -60,6 +66,6 @@ def check_claim(store: ObjectStore, own: Claim) -> None:
         "a newer start writes to this output, so this one stops, and publishes nothing more. If the newer one is the "
         "right one, leave it. If it is unwanted, stop it, and start this job again. If both are wanted, give each an "
         "output of its own, and a checkpointing.dir of its own if it has one. "
-        f"folder={store.url}, host={found.host}, process={found.process}"
+        f"folder={store.url}, {found.writer}"
     )
     raise FencedError(msg)

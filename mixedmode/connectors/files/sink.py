@@ -10,7 +10,7 @@ from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.connectors.files.claim import check_claim, new_claim, put_claim
+from mixedmode.connectors.files.claim import Claim, check_claim, claim_of_folder, claim_of_run, put_claim
 from mixedmode.connectors.files.compaction import newest_plan
 from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_other
 from mixedmode.connectors.files.replace_windows import replace_windows
@@ -37,6 +37,11 @@ from mixedmode.time.window_range import WindowRange
 
 def open_file_sink(spec: FileSinkSpec, context: SinkContext) -> "FileSink":
     """Return the sink."""
+    claim = None  # a command that only looks at the output, or a restore
+    if context.replaces:
+        claim = claim_of_run()
+    elif context.generation:
+        claim = claim_of_folder(context.base)
     return FileSink(
         context.job,
         spec.path,
@@ -44,7 +49,7 @@ def open_file_sink(spec: FileSinkSpec, context: SinkContext) -> "FileSink":
         replaces=context.replaces,
         layout=file_layout(spec),
         marks_epochs=spec.success_marker,
-        claims=context.replaces or context.generation > 0,
+        claim=claim,
     )
 
 
@@ -103,17 +108,15 @@ class FileSink(Sink):
         replaces: bool,
         layout: FileLayout = FileLayout(),  # noqa: B008 - frozen
         marks_epochs: bool = False,
-        claims: bool = True,
+        claim: Claim | None = None,
     ) -> None:
         """`replaces`: this is a batch run, which replaces the output of an earlier run.
-        `marks_epochs`: write a marker for each published epoch. `claims`: this is a start of the job, and not a
-        command that only looks at its output.
+        `marks_epochs`: write a marker for each published epoch. `claim`: the writer; None for a command or a restore.
         """
         self._job = job
         self._replaces = replaces
         self._marks_epochs = marks_epochs
-        self._claims = claims
-        self._claim = new_claim()
+        self._claim = claim
         self.task = SinkTask(url, file_format, layout)
         self.store = ObjectStore(url)
 
@@ -142,7 +145,7 @@ class FileSink(Sink):
                 f"folder={self.store.url}"
             )
             raise InvalidJobError(msg)
-        if self._claims:
+        if self._claim is not None:
             put_claim(self.store, self._claim)
         if self._replaces:  # this run cannot use what an earlier batch run has staged
             self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
@@ -153,7 +156,7 @@ class FileSink(Sink):
 
     @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        if staged or self._replaces:
+        if self._claim is not None and (staged or self._replaces):
             check_claim(self.store, self._claim)
         if self._replaces:
             waiting = [file for file in staged if self.store.exists(file.staged_path)]
