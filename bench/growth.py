@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import collect_orphans, drop_checkpoint
 from mixedmode.checkpoint.log import CheckpointLog, Committed
@@ -191,8 +191,8 @@ class SimulatedJob:
     ) -> Manifest:
         outputs = [
             StagedFile(
-                paths.staged_path(epoch, subtask, paths.attempt(self._generation, "0" * 16), "parquet"),
-                paths.final_path(epoch, subtask, "parquet"),
+                output_paths.staged_path(epoch, subtask, paths.attempt(self._generation, "0" * 16), "parquet"),
+                output_paths.final_path(epoch, subtask, "parquet"),
                 bytes=100_000,
                 rows=1_000,
                 checksum="0" * 16,

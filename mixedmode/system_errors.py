@@ -8,7 +8,7 @@ import errno
 
 from mixedmode.errors import RetryableError
 
-__all__ = ["NOT_A_FOLDER", "system_error", "system_words", "too_many_files"]
+__all__ = ["DISK_TEXTS", "NOT_A_FOLDER", "system_error", "system_words", "too_many_files"]
 
 _FILES = ("this process may not open more files", "Raise the limit (`ulimit -n 4096`)")
 _FULL = (
@@ -66,6 +66,7 @@ _IN_TEXTS = {
     "Stale file handle": _FAILING,
     "Read-only file system": _READ_ONLY,
 }
+DISK_TEXTS = tuple(text for text, words in _IN_TEXTS.items() if words is not _FILES)  #: those about a disk
 
 
 def system_words(error: BaseException | str) -> tuple[str, str] | None:

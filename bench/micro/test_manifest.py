@@ -3,7 +3,7 @@
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.manifest import decode_manifest, encode_manifest
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, OperatorState, RunFile, SourceProgress, StagedFile
 
@@ -27,8 +27,8 @@ def _manifest() -> Manifest:
     runs = tuple(_run(Epoch(e), subtask) for e in range(RUNS_PER_SUBTASK) for subtask in range(SUBTASKS))
     outputs = tuple(
         StagedFile(
-            paths.staged_path(epoch, subtask, "0123456789abcdef", "parquet"),
-            paths.final_path(epoch, subtask, "parquet"),
+            output_paths.staged_path(epoch, subtask, "0123456789abcdef", "parquet"),
+            output_paths.final_path(epoch, subtask, "parquet"),
             bytes=1_234_567,
             rows=50_000,
             checksum="0123456789abcdef",

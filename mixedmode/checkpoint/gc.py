@@ -22,7 +22,7 @@ verifies that it is the highest (CheckpointLog.claim_generation), so no number i
 
 Savepoints are separate copies in other folders: no file of a checkpoint folder belongs to a savepoint.
 
-The collector keeps every unknown file: a file whose name paths.py does not build, and every file that an unreadable
+The collector keeps every file whose name it cannot parse, and every file that an unreadable
 manifest might name. No manifest names an orphan, so a crash while deleting loses nothing. Only drop_checkpoint deletes
 manifests here; the retention of checkpoints calls it, oldest first.
 
@@ -31,7 +31,7 @@ Invariant (tests/checkpoint/test_gc.py): no file that a manifest names, or could
 
 from collections.abc import Collection, Iterable, Sequence
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.paths import AttemptFile
@@ -150,7 +150,7 @@ def _delete(store: ObjectStore, unordered: Iterable[str]) -> None:
 
 
 def _folders(log: CheckpointLog, sinks: Sequence[ObjectStore]) -> list[tuple[ObjectStore, str]]:
-    return [(log.store, paths.RUNS), *((sink, paths.STAGING) for sink in sinks)]
+    return [(log.store, paths.RUNS), *((sink, output_paths.STAGING) for sink in sinks)]
 
 
 def _named(manifests: Iterable[Manifest]) -> set[str]:
@@ -162,7 +162,7 @@ def _named(manifests: Iterable[Manifest]) -> set[str]:
 
 
 def _parsed(path: str) -> AttemptFile | None:
-    return paths.parse_run_path(path) or paths.parse_staged_path(path)
+    return paths.parse_run_path(path) or output_paths.parse_staged_path(path)
 
 
 def _is_own(path: str, epoch: Epoch, own: Generation) -> bool:

@@ -1,4 +1,6 @@
-"""Names of all objects under a checkpoint folder and under a sink's folder. No other module builds or parses them.
+"""Names of all objects under a checkpoint folder. No other module builds or parses them.
+
+output_paths.py has those under the folder of an output.
 
 Ids are zero-padded to 10 digits, so in any listing names sort in the order of their numbers.
 
@@ -17,20 +19,6 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     <savepoint>/savepoint.json                            its contents; it exists only if all is whole    create-once
     <savepoint>/manifests/, runs/, spark/                 as in a checkpoint folder
 
-    <out>/_mixedmode                                      describes the output      create-once
-    <out>/_claim                                          the writer that may publish; a newer one replaces it
-    <out>/_sent                                           of a topic: the newest epoch that was sent to it
-    <out>/_staging/<epoch>-<subtask>-<unique>.<ext>.staged written by tasks, not yet visible to readers
-    <out>/part-<epoch>-<subtask>.<ext>                    published; the same name if the epoch is repeated
-    <out>/<name>=<value>/.../part-<epoch>-<subtask>-<part>.<ext>  the same, for a partitioned or rolled output
-    <out>/[<name>=<value>/...]compacted-<first>-<last>-<number>.<ext>  replaces all parts of these epochs in its folder
-    <out>/_epochs/<epoch>                                 a mark that the epoch is fully published; names its files
-    <out>/_compactions/<number>                           the plan of a compaction   create-once
-    <out>/_compactions/<number>-<unique>.<ext>.rows       rows that this plan puts into the output
-
-Each output of a job has a separate folder <out>, and all outputs use these names. A file that readers should not read
-has no extension of a format, so a glob such as `**/*.json` finds published files only.
-
 `<unique>` distinguishes the attempts of one subtask. `attempt(generation, token)` builds a `<unique>` that also names
 the start of the job, so that a start can delete its own files (gc.discard_attempts).
 
@@ -45,57 +33,43 @@ from dataclasses import dataclass
 from mixedmode.checkpoint.types import Epoch, Generation, Lease
 
 __all__ = [
-    "CLAIM",
-    "COMPACTIONS",
-    "EPOCH_MARKERS",
+    "ATTEMPT_TAIL",
     "GENERATIONS",
     "GOINGS_BACK",
+    "ID",
     "JOB",
     "LEASES",
     "MANIFESTS",
-    "OUTPUT_DESCRIPTION",
     "PARALLELISM",
     "PAUSE",
     "RUNS",
     "SAVEPOINT",
-    "SENT",
     "SPARK",
     "SPARK_METADATA",
-    "STAGING",
+    "UNIQUE",
     "AttemptFile",
-    "OutputFile",
     "SparkLogFile",
     "attempt",
-    "compacted_path",
-    "compaction_path",
-    "epoch_marker_path",
-    "final_path",
     "generation_path",
     "going_back_path",
     "lease_path",
     "manifest_path",
+    "padded",
     "parse_attempt",
-    "parse_compaction_path",
-    "parse_epoch_marker_path",
     "parse_generation_path",
     "parse_going_back_path",
     "parse_lease_path",
     "parse_manifest_path",
-    "parse_output_path",
-    "parse_replacement_path",
     "parse_rescale_path",
     "parse_run_path",
     "parse_savepoint_path",
     "parse_spark_path",
-    "parse_staged_path",
-    "replacement_path",
     "rescale_path",
     "run_path",
     "spark_checksum_path",
     "spark_commits_path",
     "spark_offsets_path",
     "spark_source_path",
-    "staged_path",
 ]
 
 JOB = "job.json"
@@ -109,38 +83,24 @@ PAUSE = "paused.json"
 SAVEPOINT = "savepoint.json"
 SPARK = "spark"
 SPARK_METADATA = f"{SPARK}/metadata"
-STAGING = "_staging"
-EPOCH_MARKERS = "_epochs"
-COMPACTIONS = "_compactions"
-OUTPUT_DESCRIPTION = "_mixedmode"
-CLAIM = "_claim"
-SENT = "_sent"
 
 _DIGITS = 10
 _ID_LIMIT = 10**_DIGITS
+ID = rf"([0-9]{{{_DIGITS}}})"  #: a pattern of an id
+UNIQUE = re.compile(r"[A-Za-z0-9_]+")  #: of `<unique>`
+ATTEMPT_TAIL = rf"{ID}-{ID}-({UNIQUE.pattern})"  #: a pattern of `<epoch>-<subtask>-<unique>`
 _OPERATOR_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*")
-_UNIQUE = re.compile(r"[A-Za-z0-9_]+")
-_EXTENSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.]*")
-_GENERATION_NAME = re.compile(rf"{GENERATIONS}/([0-9]{{{_DIGITS}}})")
-_GOING_BACK_NAME = re.compile(rf"{GOINGS_BACK}/([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})\.json")
-_MANIFEST_NAME = re.compile(rf"{MANIFESTS}/([0-9]{{{_DIGITS}}})\.json")
-_RESCALE_NAME = re.compile(rf"{PARALLELISM}/([0-9]{{{_DIGITS}}})\.json")
+_GENERATION_NAME = re.compile(rf"{GENERATIONS}/{ID}")
+_GOING_BACK_NAME = re.compile(rf"{GOINGS_BACK}/{ID}-{ID}\.json")
+_MANIFEST_NAME = re.compile(rf"{MANIFESTS}/{ID}\.json")
+_RESCALE_NAME = re.compile(rf"{PARALLELISM}/{ID}\.json")
 _MS_DIGITS = 15
-_LEASE_NAME = re.compile(rf"{LEASES}/([0-9]{{{_DIGITS}}})-([0-9]{{{_MS_DIGITS}}})-({_UNIQUE.pattern})\.json")
-_ATTEMPT_TAIL = rf"([0-9]{{{_DIGITS}}})-([0-9]{{{_DIGITS}}})-({_UNIQUE.pattern})"
-_RUN_NAME = re.compile(rf"{RUNS}/({_OPERATOR_ID.pattern})/{_ATTEMPT_TAIL}\.sst")
-_STAGED_NAME = re.compile(rf"{STAGING}/{_ATTEMPT_TAIL}\.{_EXTENSION.pattern}\.staged")
-_FOLDER = r"(?:[^/=]+=[^/=]+/)*"
-_ID = rf"([0-9]{{{_DIGITS}}})"
-_FINAL_NAME = re.compile(rf"({_FOLDER})part-{_ID}-{_ID}(?:-{_ID})?\.({_EXTENSION.pattern})")
-_COMPACTED_NAME = re.compile(rf"({_FOLDER})compacted-{_ID}-{_ID}-{_ID}\.({_EXTENSION.pattern})")
-_MARKER_NAME = re.compile(rf"{EPOCH_MARKERS}/{_ID}")
-_COMPACTION_NAME = re.compile(rf"{COMPACTIONS}/{_ID}")
-_REPLACEMENT_NAME = re.compile(rf"{COMPACTIONS}/{_ID}-{_UNIQUE.pattern}\.{_EXTENSION.pattern}\.rows")
+_LEASE_NAME = re.compile(rf"{LEASES}/{ID}-([0-9]{{{_MS_DIGITS}}})-({UNIQUE.pattern})\.json")
+_RUN_NAME = re.compile(rf"{RUNS}/({_OPERATOR_ID.pattern})/{ATTEMPT_TAIL}\.sst")
 _SPARK_NAME = re.compile(
     rf"{SPARK}/(offsets|commits|sources/(?:0|[1-9][0-9]*))/(\.?)(0|[1-9][0-9]*)(\.compact)?(\.crc)?"
 )
-_ATTEMPT = re.compile(rf"g([0-9]{{{_DIGITS}}})_[A-Za-z0-9]+")
+_ATTEMPT = re.compile(rf"g{ID}_[A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,29 +110,6 @@ class AttemptFile:
     epoch: Epoch
     subtask: int
     unique: str
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class OutputFile:
-    """The parts of the name of a published file. In sorted order, the rows of a key come from oldest to newest.
-
-    `folder` is the folder of the file's partition, with a slash at its end; "" if the output has no partitions. A file
-    of one task holds rows of one epoch (`first` equals `last`), and has a `subtask` and perhaps a `part` (else -1). A
-    compacted file holds the rows of all epochs from `first` to `last`, both included; its `subtask` is -1, and its
-    `part` is the number of the plan that it is of.
-    """
-
-    folder: str
-    first: Epoch
-    last: Epoch
-    subtask: int
-    part: int
-    extension: str
-
-    @property
-    def is_compacted(self) -> bool:
-        """Return whether a compaction wrote the file."""
-        return self.subtask < 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,83 +133,36 @@ class SparkLogFile:
 
 def generation_path(generation: Generation) -> str:
     """Return the path of the record of one start of the job."""
-    return f"{GENERATIONS}/{_padded(generation)}"
+    return f"{GENERATIONS}/{padded(generation)}"
 
 
 def going_back_path(generation: Generation, to: Epoch) -> str:
     """Return the path of the record that a start went back to the epoch `to`. The name holds all that is acted upon."""
-    return f"{GOINGS_BACK}/{_padded(generation)}-{_padded(to)}.json"
+    return f"{GOINGS_BACK}/{padded(generation)}-{padded(to)}.json"
 
 
 def manifest_path(epoch: Epoch) -> str:
     """Return the path of the manifest of one epoch."""
-    return f"{MANIFESTS}/{_padded(epoch)}.json"
+    return f"{MANIFESTS}/{padded(epoch)}.json"
 
 
 def rescale_path(number: int) -> str:
     """Return the path of one request to rescale."""
-    return f"{PARALLELISM}/{_padded(number)}.json"
+    return f"{PARALLELISM}/{padded(number)}.json"
 
 
 def lease_path(lease: Lease) -> str:
     """Return the path of a lease. The name holds all that the job acts upon."""
-    assert _UNIQUE.fullmatch(lease.token), lease
+    assert UNIQUE.fullmatch(lease.token), lease
     assert 0 <= lease.expires_ms < 10**_MS_DIGITS, lease
-    return f"{LEASES}/{_padded(lease.epoch)}-{lease.expires_ms:0{_MS_DIGITS}d}-{lease.token}.json"
+    return f"{LEASES}/{padded(lease.epoch)}-{lease.expires_ms:0{_MS_DIGITS}d}-{lease.token}.json"
 
 
 def run_path(operator_id: str, epoch: Epoch, subtask: int, unique: str) -> str:
     """Return the path of the run that one attempt of one subtask writes.  Relative to the checkpoint folder."""
     assert _OPERATOR_ID.fullmatch(operator_id), operator_id
-    assert _UNIQUE.fullmatch(unique), unique
-    return f"{RUNS}/{operator_id}/{_padded(epoch)}-{_padded(subtask)}-{unique}.sst"
-
-
-def staged_path(epoch: Epoch, subtask: int, unique: str, extension: str) -> str:
-    """Return the path of the staged output of one attempt of one subtask.
-
-    It is relative to the sink's folder; `extension` has no leading dot.
-    """
-    assert _UNIQUE.fullmatch(unique), unique
-    assert _EXTENSION.fullmatch(extension), extension
-    return f"{STAGING}/{_padded(epoch)}-{_padded(subtask)}-{unique}.{extension}.staged"
-
-
-def final_path(epoch: Epoch, subtask: int, extension: str, *, folder: str = "", part: int | None = None) -> str:
-    """Return the path of a published file, relative to the sink's folder.  It does not depend on the attempt.
-
-    folder: the partition's folder, such as `country=DE/`. part: the number of the file, for outputs that may have
-    several files per subtask.
-    """
-    assert _EXTENSION.fullmatch(extension), extension
-    assert re.fullmatch(_FOLDER, folder), folder
-    number = "" if part is None else f"-{_padded(part)}"
-    return f"{folder}part-{_padded(epoch)}-{_padded(subtask)}{number}.{extension}"
-
-
-def compacted_path(first: Epoch, last: Epoch, number: int, extension: str, *, folder: str = "") -> str:
-    """Return the path of the file that replaces all files of the epochs `first` to `last`.  number: of its plan."""
-    assert first <= last, (first, last)
-    assert _EXTENSION.fullmatch(extension), extension
-    assert re.fullmatch(_FOLDER, folder), folder
-    return f"{folder}compacted-{_padded(first)}-{_padded(last)}-{_padded(number)}.{extension}"
-
-
-def epoch_marker_path(epoch: Epoch) -> str:
-    """Return the path of an output's mark that an epoch is published."""
-    return f"{EPOCH_MARKERS}/{_padded(epoch)}"
-
-
-def compaction_path(number: int) -> str:
-    """Return the path of the plan of a compaction of an output."""
-    return f"{COMPACTIONS}/{_padded(number)}"
-
-
-def replacement_path(number: int, unique: str, extension: str) -> str:
-    """Return the path of rows that a plan puts into an output.  number: that the plan is to have."""
-    assert _UNIQUE.fullmatch(unique), unique
-    assert _EXTENSION.fullmatch(extension), extension
-    return f"{COMPACTIONS}/{_padded(number)}-{unique}.{extension}.rows"
+    assert UNIQUE.fullmatch(unique), unique
+    return f"{RUNS}/{operator_id}/{padded(epoch)}-{padded(subtask)}-{unique}.sst"
 
 
 def spark_offsets_path(epoch: Epoch) -> str:
@@ -298,7 +188,7 @@ def spark_checksum_path(path: str) -> str:
 
 def attempt(generation: Generation, token: str) -> str:
     """Return a `<unique>` part that names the start of the job.  token: new for each file, [A-Za-z0-9]+."""
-    unique = f"g{_padded(generation)}_{token}"
+    unique = f"g{padded(generation)}_{token}"
     assert _ATTEMPT.fullmatch(unique), token
     return unique
 
@@ -351,12 +241,6 @@ def parse_savepoint_path(path: str) -> str | None:
     return folder if name == SAVEPOINT else None
 
 
-def parse_staged_path(path: str) -> AttemptFile | None:
-    """Return the parts of the name of a staged file, None for any other name."""
-    found = _STAGED_NAME.fullmatch(path)
-    return AttemptFile(Epoch(int(found[1])), int(found[2]), found[3]) if found else None
-
-
 def parse_spark_path(path: str) -> SparkLogFile | None:
     """Return the entry of Spark's logs that a name stands for, None for any other name (such as SPARK_METADATA)."""
     found = _SPARK_NAME.fullmatch(path)
@@ -365,36 +249,7 @@ def parse_spark_path(path: str) -> SparkLogFile | None:
     return SparkLogFile(found[1], int(found[3]), is_compact=bool(found[4]), is_checksum=bool(found[5]))
 
 
-def parse_output_path(path: str) -> OutputFile | None:
-    """Return the parts of the name of a published file, None for any other name."""
-    found = _FINAL_NAME.fullmatch(path)
-    if found is not None:
-        epoch = Epoch(int(found[2]))
-        return OutputFile(found[1], epoch, epoch, int(found[3]), -1 if found[4] is None else int(found[4]), found[5])
-    found = _COMPACTED_NAME.fullmatch(path)
-    if found is None or found[2] > found[3]:
-        return None
-    return OutputFile(found[1], Epoch(int(found[2])), Epoch(int(found[3])), -1, int(found[4]), found[5])
-
-
-def parse_epoch_marker_path(path: str) -> Epoch | None:
-    """Return the epoch of an epoch marker, None for any other name."""
-    found = _MARKER_NAME.fullmatch(path)
-    return Epoch(int(found[1])) if found else None
-
-
-def parse_compaction_path(path: str) -> int | None:
-    """Return the number of a compaction's plan, None for any other name."""
-    found = _COMPACTION_NAME.fullmatch(path)
-    return int(found[1]) if found else None
-
-
-def parse_replacement_path(path: str) -> int | None:
-    """Return the number of the plan that rows were stored for, None for any other name."""
-    found = _REPLACEMENT_NAME.fullmatch(path)
-    return int(found[1]) if found else None
-
-
-def _padded(number: int) -> str:
+def padded(number: int) -> str:
+    """Return an id as it stands in names."""
     assert 0 <= number < _ID_LIMIT, number
     return f"{number:0{_DIGITS}d}"

@@ -21,7 +21,7 @@ __all__ = ["JobOperations"]
 
 
 class JobOperations:
-    """What a person does with a job, besides building it. `Job` is the only subclass."""
+    """The operations on a job, besides building it. `Job` is the only subclass."""
 
     __slots__ = ()
 

@@ -48,7 +48,7 @@ class LinesFormat:
 
 @dataclass(frozen=True, slots=True)
 class DirectRead:
-    """What map tasks read from the files of one source for one reader, and the rows that they make of it.
+    """The columns that map tasks read from files of one source for one reader, and the rows that they make of them.
 
     `queries`: the rows that are made of each batch of `columns`, one after the other: those of each relation of the
     source that the reader reads, then rows that only show the progress of the source, if the reader measures it.

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.checkpoint.uploads import Upload, Uploads
@@ -173,7 +173,7 @@ class OutputWriter:
         self._count += 1
         path = Path(f"{self._local}{f'+{count}' if count else ''}.{extension}")
         unique = f"{self._unique}p{count}" if count else self._unique
-        staged = paths.staged_path(self._epoch, self._subtask, unique, extension)
+        staged = output_paths.staged_path(self._epoch, self._subtask, unique, extension)
         with _on_local_disk(path):
             file = open_row_file(path, schema, self._sink.format, self._sink.compression)
         upload = self._uploads.begin(ObjectStore(self._sink.url), path, staged)
@@ -192,7 +192,7 @@ class OutputWriter:
         number = part.number if self._sink.layout.has_parts else None
         return StagedFile(
             staged_path=part.staged_path,
-            final_path=paths.final_path(
+            final_path=output_paths.final_path(
                 self._epoch, self._subtask, self._sink.extension, folder=part.folder, part=number
             ),
             bytes=stored.bytes,

@@ -25,10 +25,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
-from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
@@ -86,7 +86,7 @@ def publish(store: ObjectStore, staged: Sequence[StagedFile]) -> None:
     """
     assert len({file.final_path for file in staged}) == len(staged), "two files under one name: one would be lost"
     names = [*(file.final_path for file in staged), *(file.staged_path for file in staged)]
-    description, *sizes = store.at_once(store.size, [paths.OUTPUT_DESCRIPTION, *names])
+    description, *sizes = store.at_once(store.size, [output_paths.OUTPUT_DESCRIPTION, *names])
     if staged and description is None:
         raise _no_description(store)
     found = list(zip(staged, sizes[: len(staged)], sizes[len(staged) :], strict=True))
@@ -119,7 +119,7 @@ def unpublished_after_waiting(
 
 def describe_output(store: ObjectStore, description: OutputDescription) -> None:
     """Write `_mixedmode`, create-once.  Raises InvalidJobError if the folder holds another output."""
-    path = paths.OUTPUT_DESCRIPTION
+    path = output_paths.OUTPUT_DESCRIPTION
     if store.put_new(path, encode_as(_OUTPUT, description)):
         return
     stored = read_output_description(store)
@@ -138,19 +138,19 @@ def read_output_description(store: ObjectStore) -> OutputDescription | None:
     """Return the description of an output folder;
     None if mixedmode never wrote to it.  Raises CorruptStateError if the description is damaged.
     """
-    path = paths.OUTPUT_DESCRIPTION
+    path = output_paths.OUTPUT_DESCRIPTION
     data = store.get(path)
     return None if data is None else decode_as(_OUTPUT, OutputDescription, data, where=f"{store.url}/{path}")
 
 
 def published_files(store: ObjectStore) -> Sequence[tuple[str, int]]:
     """Return (path, bytes) of published outputs, ordered by name, also of those that a compacted file has replaced."""
-    return [(path, size) for path, size in store.list() if paths.parse_output_path(path) is not None]
+    return [(path, size) for path, size in store.list() if output_paths.parse_output_path(path) is not None]
 
 
 def parsed_files(store: ObjectStore) -> dict[OutputFile, tuple[str, int]]:
     """Return {parsed name: (path, bytes)} of published_files."""
-    found = ((paths.parse_output_path(path), (path, size)) for path, size in store.list())
+    found = ((output_paths.parse_output_path(path), (path, size)) for path, size in store.list())
     return {file: entry for file, entry in found if file is not None}
 
 
@@ -227,7 +227,7 @@ def _no_description(store: ObjectStore) -> RetryableError:
     return RetryableError(
         "the description of the output was there and is gone, so something deletes or moves the output folder. Find "
         "out what it is, and put the folder back; then start the job again. "
-        f"file={store.url}/{paths.OUTPUT_DESCRIPTION}"
+        f"file={store.url}/{output_paths.OUTPUT_DESCRIPTION}"
     )
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.errors import CorruptStateError
 from mixedmode.sinks.arrow_memory import reader_of
@@ -99,7 +99,7 @@ def gunzipped(data: bytes) -> bytes:
 
 def with_folder_columns(rows: pa.Table, path: str, fields: Sequence[pa.Field]) -> pa.Table:
     """Return the rows with the columns of the output in order, adding those that only the folder's name has."""
-    file = paths.parse_output_path(path)
+    file = output_paths.parse_output_path(path)
     assert file is not None, path
     types = {field.name: field.type for field in fields}
     for folder in file.folder.split("/")[:-1]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.manifest import decode_as, encode_as
@@ -62,7 +62,7 @@ class StagedSink(Sink):
         So two runs of one job over two checkpoint folders never share an output unnoticed, and a folder may be moved.
         """
         if not self._owner:
-            path = paths.OUTPUT_DESCRIPTION
+            path = output_paths.OUTPUT_DESCRIPTION
             data = self.store.get(path)
             if data is None:
                 self.store.put_new(path, encode_as(_OWNER, _Owner(uuid.uuid4().hex)))
@@ -100,7 +100,7 @@ class StagedSink(Sink):
 
     def delete_staged_after(self, after: Epoch) -> int:
         """Delete the staged files of the epochs after `after`. Return their number."""
-        staged = ((paths.parse_staged_path(path), path) for path, _ in self.store.list(paths.STAGING))
+        staged = ((output_paths.parse_staged_path(path), path) for path, _ in self.store.list(output_paths.STAGING))
         later = [path for file, path in staged if file is not None and file.epoch > after]
         self.store.delete(later)
         return len(later)
@@ -113,7 +113,7 @@ class StagedSink(Sink):
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
         """Look at the file first: it is deleted only after its epoch is published."""
         found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
-        parsed = paths.parse_staged_path(file.staged_path)
+        parsed = output_paths.parse_staged_path(file.staged_path)
         assert parsed is not None, file
         if found is None or (not self.store.exists(file.staged_path) and self.may_have(parsed.epoch)):
             return None

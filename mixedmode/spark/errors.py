@@ -21,7 +21,7 @@ from mixedmode.spark.damaged import WRONG_RECORD, damaged_file
 from mixedmode.spark.jvm import ended_message, has_ended
 from mixedmode.spark.settings import LOGS
 from mixedmode.spark.socket_folder import lost_folder
-from mixedmode.system_errors import system_error, system_words
+from mixedmode.system_errors import DISK_TEXTS, system_error, system_words
 
 #: what PySpark raises where Spark refuses SQL or DDL; the second one if PySpark does not know the class of the error
 REFUSALS = (PySparkException, Py4JJavaError)
@@ -74,10 +74,7 @@ _EXCEPTION = re.compile(
     r"|(?:Caused by: )?(?P<any>(?:\w+\.)*\w*(?:Error|Exception)\b: .*))$",
     re.MULTILINE,
 )
-_DISK = re.compile(
-    "No space left on device|Disk quota exceeded|File too large|Read-only file system|Input/output error"
-    "|Stale file handle"
-)
+_DISK = re.compile("|".join(DISK_TEXTS))
 #: the file in Java's words, and in Python's
 _DISK_FILE = re.compile(rf"(/[^\n:]*) \((?:{_DISK.pattern})\)|(?:{_DISK.pattern}): '([^'\n]+)'")
 _FILE = re.compile(r"(?:Encountered error while reading file|Could not read footer for file:?) (\S+?)\.? ")

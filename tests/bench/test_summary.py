@@ -96,7 +96,7 @@ def test_medians_are_of_those_that_have_the_part() -> None:
     ],
 )
 def test_the_rounds_are_those_that_were_run(rounds: list[tuple[int, ...]], text: str) -> None:
-    """Whatever was asked for: `scaling` has fewer."""
+    """A run may have fewer than were asked for, as `scaling` has."""
     whole = document()
     entries = tuple(
         replace(whole.measured[0].entries[0], runs=tuple(Run(n, Outcome(1.0)) for n in ns)) for ns in rounds

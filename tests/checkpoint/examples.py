@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.types import (
     Epoch,
     Generation,
@@ -24,8 +24,8 @@ def a_run(epoch: int, subtask: int = 0, unique: str = "a", operator_id: str = "s
 
 
 def a_staged(epoch: int, subtask: int = 0, unique: str = "a") -> StagedFile:
-    staged = paths.staged_path(Epoch(epoch), subtask, unique, "parquet")
-    final = paths.final_path(Epoch(epoch), subtask, "parquet")
+    staged = output_paths.staged_path(Epoch(epoch), subtask, unique, "parquet")
+    final = output_paths.final_path(Epoch(epoch), subtask, "parquet")
     return StagedFile(staged, final, bytes=7, rows=3, checksum="f" * 16)
 
 

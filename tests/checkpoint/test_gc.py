@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint import gc, paths
+from mixedmode.checkpoint import gc, output_paths, paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import collect_orphans, discard_attempts, drop_checkpoint, find_orphans, unneeded_files
 from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
@@ -45,7 +45,7 @@ def deleted(stores: Sequence[ObjectStore], act: Callable[[], None]) -> list[str]
     before = [names(store) for store in stores]
     act()
     gone = [path for store, there in zip(stores, before, strict=True) for path in there if not store.exists(path)]
-    return [path for path in gone if path.startswith((paths.RUNS, paths.STAGING))]
+    return [path for path in gone if path.startswith((paths.RUNS, output_paths.STAGING))]
 
 
 def collected(log: CheckpointLog, *sinks: ObjectStore) -> list[str]:

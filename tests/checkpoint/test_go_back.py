@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode import crash_points
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.checkpoint.local_files import LocalFiles
@@ -225,7 +225,7 @@ def test_a_manifest_that_is_gone_is_missed_because_its_output_is_there(job: Fake
 
 
 def test_an_output_that_is_ahead_of_all_that_the_folder_knows_is_not_rolled_back(job: FakeJob, tmp_path: Path) -> None:
-    ahead = job.folder / "out" / paths.final_path(Epoch(NEWEST + 1), 0, "parquet")
+    ahead = job.folder / "out" / output_paths.final_path(Epoch(NEWEST + 1), 0, "parquet")
     ahead.write_bytes(b"of another job, or of a later time")
     with pytest.raises(CorruptStateError) as refused:
         recover(job)
@@ -363,7 +363,7 @@ def test_a_kill_at_the_named_place_is_completed_by_the_next_start(
     _, status = os.waitpid(killed, 0)
     assert os.WTERMSIG(status) == signal.SIGKILL
     monkeypatch.delenv(crash_points.CRASH_AT)
-    assert not (job.folder / "out" / paths.final_path(Epoch(NEWEST), 0, "parquet")).exists()
+    assert not (job.folder / "out" / output_paths.final_path(Epoch(NEWEST), 0, "parquet")).exists()
     assert job.newest == NEWEST
     job.start_again()
     retained, recording = recover(job)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.types import Epoch, Generation, Lease
 
 IDS = st.integers(0, 10**10 - 1)
@@ -17,9 +17,9 @@ UNIQUE = st.from_regex(r"[A-Za-z0-9_]{1,12}", fullmatch=True)
 def test_every_name_that_is_built_is_split_into_the_same_parts(epoch: int, subtask: int, unique: str) -> None:
     said = paths.AttemptFile(Epoch(epoch), subtask, unique)
     assert paths.parse_run_path(paths.run_path("step-1.count", Epoch(epoch), subtask, unique)) == said
-    assert paths.parse_staged_path(paths.staged_path(Epoch(epoch), subtask, unique, "json.gz")) == said
-    published = paths.OutputFile("", Epoch(epoch), Epoch(epoch), subtask, -1, "parquet")
-    assert paths.parse_output_path(paths.final_path(Epoch(epoch), subtask, "parquet")) == published
+    assert output_paths.parse_staged_path(output_paths.staged_path(Epoch(epoch), subtask, unique, "json.gz")) == said
+    published = output_paths.OutputFile("", Epoch(epoch), Epoch(epoch), subtask, -1, "parquet")
+    assert output_paths.parse_output_path(output_paths.final_path(Epoch(epoch), subtask, "parquet")) == published
     assert paths.parse_manifest_path(paths.manifest_path(Epoch(epoch))) == epoch
     assert paths.parse_generation_path(paths.generation_path(Generation(epoch))) == epoch
     assert paths.parse_rescale_path(paths.rescale_path(epoch)) == epoch
@@ -43,8 +43,8 @@ def test_names_are_those_of_the_documented_layout() -> None:
     assert paths.manifest_path(Epoch(7)) == "manifests/0000000007.json"
     assert paths.rescale_path(7) == "parallelism/0000000007.json"
     assert paths.run_path("step-1", Epoch(7), 2, "ab") == "runs/step-1/0000000007-0000000002-ab.sst"
-    assert paths.staged_path(Epoch(7), 2, "ab", "parquet") == "_staging/0000000007-0000000002-ab.parquet.staged"
-    assert paths.final_path(Epoch(7), 2, "parquet") == "part-0000000007-0000000002.parquet"
+    assert output_paths.staged_path(Epoch(7), 2, "ab", "parquet") == "_staging/0000000007-0000000002-ab.parquet.staged"
+    assert output_paths.final_path(Epoch(7), 2, "parquet") == "part-0000000007-0000000002.parquet"
     assert paths.SAVEPOINT == "savepoint.json"
     assert paths.spark_offsets_path(Epoch(7)) == "spark/offsets/7", "Spark does not pad"
     assert paths.spark_commits_path(Epoch(7)) == "spark/commits/7", "Spark does not pad"
@@ -54,15 +54,15 @@ def test_names_are_those_of_the_documented_layout() -> None:
 def test_a_glob_of_files_to_read_finds_nothing_of_the_bookkeeping(pattern: str) -> None:
     extension = pattern[2:]
     bookkeeping = [
-        paths.OUTPUT_DESCRIPTION,
-        paths.SENT,
-        paths.compaction_path(0),
-        paths.epoch_marker_path(Epoch(0)),
-        paths.staged_path(Epoch(0), 0, "ab", extension),
+        output_paths.OUTPUT_DESCRIPTION,
+        output_paths.SENT,
+        output_paths.compaction_path(0),
+        output_paths.epoch_marker_path(Epoch(0)),
+        output_paths.staged_path(Epoch(0), 0, "ab", extension),
     ]
     assert not [path for path in bookkeeping if fnmatch(path, pattern) or not path.startswith("_")]
-    assert fnmatch(paths.final_path(Epoch(0), 0, extension), pattern)
-    assert fnmatch(paths.compacted_path(Epoch(0), Epoch(1), 2, extension), pattern)
+    assert fnmatch(output_paths.final_path(Epoch(0), 0, extension), pattern)
+    assert fnmatch(output_paths.compacted_path(Epoch(0), Epoch(1), 2, extension), pattern)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_foreign_names_are_not_split(name: str) -> None:
         paths.parse_manifest_path,
         paths.parse_rescale_path,
         paths.parse_run_path,
-        paths.parse_staged_path,
-        paths.parse_output_path,
+        output_paths.parse_staged_path,
+        output_paths.parse_output_path,
         paths.parse_generation_path,
     )
     assert [parse(name) for parse in parsers] == [None] * 6, name

@@ -1,4 +1,4 @@
-"""What the command line prints is the text that it was given."""
+"""The command line prints a text as it was given."""
 
 import io
 

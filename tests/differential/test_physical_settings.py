@@ -64,7 +64,7 @@ def written(played: Play) -> dict[int, list[str]]:
 
 
 def counted(played: Play) -> dict[int, Any]:
-    """What each epoch has counted."""
+    """The numbers that each epoch has counted."""
     if played.mode == "batch":
         return {}
     return {

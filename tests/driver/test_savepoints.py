@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
@@ -16,9 +16,9 @@ from tests.checkpoint.committed import Checkpoints
 
 def staged(folder: Path, sink: str) -> StagedFile:
     """Return a file with the rows of an output in a topic or a table, which waits to be published."""
-    path = paths.staged_path(Epoch(0), 0, "a", "parquet")
+    path = output_paths.staged_path(Epoch(0), 0, "a", "parquet")
     ObjectStore(staging_folder(folder, sink)).put(path, b"rows")
-    return StagedFile(path, paths.final_path(Epoch(0), 0, "parquet"), 4, 1, "0" * 16, sink)
+    return StagedFile(path, output_paths.final_path(Epoch(0), 0, "parquet"), 4, 1, "0" * 16, sink)
 
 
 def publish(folder: Path, file: StagedFile) -> None:
@@ -59,7 +59,7 @@ def test_rows_that_nobody_publishes_are_told_and_there_is_no_savepoint(tmp_path:
 
 
 def test_rows_in_the_folder_of_an_output_are_published_by_the_next_start(tmp_path: Path) -> None:
-    path = paths.staged_path(Epoch(0), 0, "a", "parquet")
-    file = StagedFile(path, paths.final_path(Epoch(0), 0, "parquet"), 4, 1, "0" * 16)
+    path = output_paths.staged_path(Epoch(0), 0, "a", "parquet")
+    file = StagedFile(path, output_paths.final_path(Epoch(0), 0, "parquet"), 4, 1, "0" * 16)
     Checkpoints(tmp_path / "checkpoints").commit(0, outputs=[file])
     savepoint_of(str(tmp_path / "checkpoints"), str(tmp_path / "sp"), sleep=lambda _: pytest.fail("it waits"))

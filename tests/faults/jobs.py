@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.gc import collect_orphans
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.job import Job
@@ -123,7 +123,7 @@ class FaultJob:
         collect_orphans(log, sinks=[ObjectStore(str(self.out))])
         named = {run.path for manifest in committed for operator in manifest.operators for run in operator.runs}
         assert {path for path, _ in log.store.list(paths.RUNS)} == named
-        assert not ObjectStore(str(self.out)).list(paths.STAGING)
+        assert not ObjectStore(str(self.out)).list(output_paths.STAGING)
         assert not list(self.out.glob("_tmp/*")), "half-written files"
         assert self.runs_read() <= named, "a replica holds a run that no manifest names"
 

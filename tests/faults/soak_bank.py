@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from tests.harness import checkpoint_log, output_rows, write_parquet, write_text
 
 JOB = """\
@@ -184,6 +184,6 @@ class Auditor:
 
 
 def _epoch_of(name: str) -> int:
-    parsed = paths.parse_output_path(name)
+    parsed = output_paths.parse_output_path(name)
     assert parsed is not None, name
     return int(parsed.first)

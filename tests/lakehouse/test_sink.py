@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
@@ -100,13 +100,13 @@ def test_changes_are_merged_and_a_repeat_changes_nothing(spark: SparkSession, tm
     assert output.rows() == [("a", 3), ("b", 2)]
     staged = output.publish(1, [("a", None), ("d", None)], [("c", 5)])
     assert output.rows() == [("b", 2), ("c", 5)]
-    assert not output.sink.store.list(paths.STAGING), "staged files are deleted"
+    assert not output.sink.store.list(output_paths.STAGING), "staged files are deleted"
     output.sink.publish(Epoch(1), staged)  # as a start does
     output.sink.publish(Epoch(2), [])  # an epoch without rows leaves no trace
     later = output.again()
     later.publish(1, [("b", 77)])  # the same epoch with its files still there, as after a crash before their deletion
     assert later.rows() == [("b", 2), ("c", 5)]
-    assert not later.sink.store.list(paths.STAGING)
+    assert not later.sink.store.list(output_paths.STAGING)
     assert (later.sink.newest_published(), later.sink.oldest_published()) == (1, 0)
     assert not later.sink.is_new()
     with pytest.raises(FencedError, match=r"an older copy of the one.*epoch=0, latest_published=1, table=\w+ /"):

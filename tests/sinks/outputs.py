@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.manifest import decode_as
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
@@ -97,12 +97,12 @@ def change(k: str | None, v: float | None, n: int = 0) -> Row:
 
 def marked_epochs(store: ObjectStore) -> tuple[Epoch, ...]:
     """Return the epochs that are published completely, in order."""
-    parsed = (paths.parse_epoch_marker_path(path) for path, _ in store.list(paths.EPOCH_MARKERS))
+    parsed = (output_paths.parse_epoch_marker_path(path) for path, _ in store.list(output_paths.EPOCH_MARKERS))
     return tuple(epoch for epoch in parsed if epoch is not None)
 
 
 def read_marker(store: ObjectStore, epoch: Epoch) -> EpochMarker | None:
     """Return the marker of an epoch; None if it has none."""
-    path = paths.epoch_marker_path(epoch)
+    path = output_paths.epoch_marker_path(epoch)
     data = store.get(path)
     return None if data is None else decode_as(MARKER, EpochMarker, data, where=path)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint import output_paths
+from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.partitions import parse_partition
@@ -342,10 +342,10 @@ def test_a_plan_is_of_whole_epochs_of_one_folder(
 
 
 def test_names_of_merged_files_are_split_into_the_same_parts() -> None:
-    path = paths.compacted_path(Epoch(3), Epoch(12), 7, "json.gz", folder="k=a%2Fb/")
+    path = output_paths.compacted_path(Epoch(3), Epoch(12), 7, "json.gz", folder="k=a%2Fb/")
     assert path == "k=a%2Fb/compacted-0000000003-0000000012-0000000007.json.gz"
-    assert paths.parse_output_path(path) == OutputFile("k=a%2Fb/", Epoch(3), Epoch(12), -1, 7, "json.gz")
-    assert paths.parse_output_path("compacted-0000000012-0000000003-0000000007.json") is None
+    assert output_paths.parse_output_path(path) == OutputFile("k=a%2Fb/", Epoch(3), Epoch(12), -1, 7, "json.gz")
+    assert output_paths.parse_output_path("compacted-0000000012-0000000003-0000000007.json") is None
 
 
 # --- in an object store ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.checksum import file_checksum
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
@@ -46,8 +46,8 @@ def test_a_staged_file_is_described_so_that_it_can_be_verified(tmp_path: Path, f
     (file,) = staged(tmp_path, file_format, tables)
     path = tmp_path / "out" / file.staged_path
     assert file == StagedFile(
-        staged_path=paths.staged_path(Epoch(3), 2, "attempt", file_format),
-        final_path=paths.final_path(Epoch(3), 2, file_format),
+        staged_path=output_paths.staged_path(Epoch(3), 2, "attempt", file_format),
+        final_path=output_paths.final_path(Epoch(3), 2, file_format),
         bytes=path.stat().st_size,
         rows=3,
         checksum=file_checksum(path),
@@ -70,7 +70,9 @@ def test_several_outputs_of_a_subtask_are_written_at_once_into_one_local_folder(
         files = [writer.finish() for writer in writers.values()]
     for number, (name, (file,)) in enumerate(zip(writers, files, strict=True)):
         assert file.sink == name
-        assert file.staged_path == paths.staged_path(Epoch(3), 2, "attempt", file_format), "the same in every folder"
+        assert file.staged_path == output_paths.staged_path(Epoch(3), 2, "attempt", file_format), (
+            "the same in every folder"
+        )
         data = (tmp_path / f"out-{number}" / file.staged_path).read_bytes()
         read = pq.read_table(pa.BufferReader(data)).to_pylist() if file_format == "parquet" else None
         rows = read or [json.loads(line) for line in data.splitlines()]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint import output_paths
+from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.checkpoint.uploads import Uploads
 from mixedmode.config import load_job
@@ -34,8 +34,8 @@ def test_a_folders_name_says_the_name_and_the_value(name: str, value: str | None
     folder = folder_name(name, value)
     assert folder_value(folder) == (name, value), "so no two values have one folder"
     assert "/" not in folder
-    path = paths.final_path(Epoch(3), 2, "parquet", folder=f"{folder}/", part=0)
-    assert paths.parse_output_path(path) == OutputFile(f"{folder}/", Epoch(3), Epoch(3), 2, 0, "parquet")
+    path = output_paths.final_path(Epoch(3), 2, "parquet", folder=f"{folder}/", part=0)
+    assert output_paths.parse_output_path(path) == OutputFile(f"{folder}/", Epoch(3), Epoch(3), 2, 0, "parquet")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_files_are_followed_by_others_once_they_are_large_enough(tmp_path: Path,
     tables = [pa.table({"t": texts[start : start + 10_000]}) for start in range(0, 20_000, 10_000)]
     files = stage(task, tmp_path / "local", "a", *tables, epoch=7, subtask=1)
     assert [file.final_path for file in files] == [
-        paths.final_path(Epoch(7), 1, file_format, part=part) for part in range(len(files))
+        output_paths.final_path(Epoch(7), 1, file_format, part=part) for part in range(len(files))
     ]
     assert all(file.bytes >= 20_000 for file in files[:-1])
     assert all(file.bytes <= 40_000 for file in files)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.checksum import checksum_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
@@ -40,14 +40,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
 def stage(store: ObjectStore, epoch: int, subtask: int) -> StagedFile:
     describe_output(store, DESCRIPTION)
     data = f"rows of {epoch}/{subtask}".encode()
-    staged = paths.staged_path(Epoch(epoch), subtask, "a", "parquet")
+    staged = output_paths.staged_path(Epoch(epoch), subtask, "a", "parquet")
     store.put(staged, data)
-    final = paths.final_path(Epoch(epoch), subtask, "parquet")
+    final = output_paths.final_path(Epoch(epoch), subtask, "parquet")
     return StagedFile(staged, final, len(data), 1, checksum_of([data]))
 
 
 def names(store: ObjectStore) -> list[str]:
-    return [path for path, _ in store.list() if path != paths.OUTPUT_DESCRIPTION]
+    return [path for path, _ in store.list() if path != output_paths.OUTPUT_DESCRIPTION]
 
 
 def test_staged_files_get_their_final_names(store: ObjectStore) -> None:
@@ -61,7 +61,7 @@ def test_a_folder_that_is_deleted_while_the_job_runs_gets_no_further_epoch(store
     """Else the job would go on for days without a word, over an output that has lost its beginning."""
     publish(store, [stage(store, 0, 0)])
     files = [stage(store, 1, 0)]
-    store.delete([paths.OUTPUT_DESCRIPTION, *names(store)])
+    store.delete([output_paths.OUTPUT_DESCRIPTION, *names(store)])
     with pytest.raises(RetryableError, match=r"something deletes or moves the output folder\. Find out what it is"):
         publish(store, files)
     publish(store, [])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import Savepoint, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
@@ -74,7 +74,7 @@ class Model:
     @property
     def has_output(self) -> bool:
         """Return whether the output has been begun."""
-        return self.out.exists(paths.OUTPUT_DESCRIPTION)
+        return self.out.exists(output_paths.OUTPUT_DESCRIPTION)
 
     @property
     def has_several_checkpoints(self) -> bool:
@@ -225,7 +225,7 @@ class Model:
         named = {run.path for m in manifests for operator in m.operators for run in operator.runs}
         named |= {file.staged_path for m in manifests for file in m.outputs}
         left = [(path, paths.parse_run_path(path)) for path, _ in self.log.store.list(paths.RUNS)]
-        left += [(path, paths.parse_staged_path(path)) for path, _ in self.out.list(paths.STAGING)]
+        left += [(path, output_paths.parse_staged_path(path)) for path, _ in self.out.list(output_paths.STAGING)]
         assert not [path for path, file in left if path not in named and (file is None or file.epoch <= latest)]
 
     def _check_output(self) -> None:
@@ -253,7 +253,7 @@ class Model:
         """{epoch: names} of the published files."""
         found: dict[int, set[str]] = {}
         for path in self._place.out.glob("part-*") if self._place.out.exists() else ():
-            parsed = paths.parse_output_path(path.name)
+            parsed = output_paths.parse_output_path(path.name)
             assert parsed is not None, path
             found.setdefault(parsed.first, set()).add(path.name)
         return found

@@ -20,7 +20,7 @@ import secrets
 import socket
 from dataclasses import dataclass
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
@@ -52,16 +52,16 @@ def claim_of_folder(checkpoints: str) -> Claim:
 def put_claim(store: ObjectStore, own: Claim) -> None:
     """Let only this writer publish from here on."""
     data = encode_as(_CLAIM, own)
-    if store.get(paths.CLAIM) != data:
-        store.put(paths.CLAIM, data)
+    if store.get(output_paths.CLAIM) != data:
+        store.put(output_paths.CLAIM, data)
 
 
 def check_claim(store: ObjectStore, own: Claim) -> None:
     """Raise FencedError if another writer has claimed the folder since.  `publish` reports a folder that is gone."""
-    data = store.get(paths.CLAIM)
+    data = store.get(output_paths.CLAIM)
     if data is None or data == encode_as(_CLAIM, own):
         return
-    found = decode_as(_CLAIM, Claim, data, where=f"{store.url}/{paths.CLAIM}")
+    found = decode_as(_CLAIM, Claim, data, where=f"{store.url}/{output_paths.CLAIM}")
     msg = (
         "a newer start writes to this output, so this one stops, and publishes nothing more. If the newer one is the "
         "right one, leave it. If it is unwanted, stop it, and start this job again. If both are wanted, give each an "

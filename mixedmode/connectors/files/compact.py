@@ -22,9 +22,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
-from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.compaction import (
@@ -133,7 +133,7 @@ def finished(task: SinkTask, description: OutputDescription) -> tuple[int, dict[
 
 def merge_of(name: OutputFile, files: Mapping[OutputFile, tuple[str, int]], inputs: Sequence[OutputFile]) -> Merge:
     """Return the merge of some files of a listing.  name: the parsed name of the merged file."""
-    path = paths.compacted_path(name.first, name.last, name.part, name.extension, folder=name.folder)
+    path = output_paths.compacted_path(name.first, name.last, name.part, name.extension, folder=name.folder)
     return Merge(path, tuple(files[file][0] for file in inputs))
 
 
@@ -170,7 +170,7 @@ def _is_made(store: ObjectStore, merge: Merge) -> bool:
     """Return whether a merged file exists, or a later merged file with all of its epochs."""
     if store.exists(merge.path):
         return True
-    wanted = paths.parse_output_path(merge.path)
+    wanted = output_paths.parse_output_path(merge.path)
     assert wanted is not None, merge
     return wanted in superseded([*parsed_files(store), wanted])
 

@@ -1,7 +1,7 @@
 """Decides which small files of an output are merged, from their names and sizes. Opens no file.
 
-The name of a merged file contains its range of epochs and the number of its plan (paths.compacted_path), and the file
-has all rows of its folder in that range. So as soon as it exists, a listing shows which files it replaces
+The name of a merged file contains its range of epochs and the number of its plan (output_paths.compacted_path), and
+the file has all rows of its folder in that range. So as soon as it exists, a listing shows which files it replaces
 (publish.superseded), and those can be deleted. The listing is right at every moment, and a crash only leaves files to
 delete. No file is ever written over: whoever writes a merged file late writes what a newer plan has replaced.
 
@@ -18,10 +18,10 @@ Invariants (tests/sinks/test_compact.py):
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
-from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError
@@ -115,7 +115,7 @@ def newest_plan(store: ObjectStore) -> tuple[int, CompactionPlan | None]:
     number = _newest_number(store)
     if number < 0:
         return -1, None
-    path = paths.compaction_path(number)
+    path = output_paths.compaction_path(number)
     data = store.get(path)
     if data is None:  # a newer plan has replaced it meanwhile
         return newest_plan(store)
@@ -128,14 +128,14 @@ def put_plan(store: ObjectStore, number: int, plan: CompactionPlan) -> bool:
 
     Return False, and store nothing, if another process has stored a plan of this number or of a later one.
     """
-    path = paths.compaction_path(number)
+    path = output_paths.compaction_path(number)
     if not store.put_new(path, encode_as(_PLAN, plan)):
         return False
     if _newest_number(store) > number:  # the other plan of this number is forgotten already
         store.delete([path])
         return False
     own = None if plan.replacement is None else plan.replacement.rows
-    store.delete([path for path, _ in store.list(paths.COMPACTIONS) if path != own and _is_over(path, number)])
+    store.delete([path for path, _ in store.list(output_paths.COMPACTIONS) if path != own and _is_over(path, number)])
     return True
 
 
@@ -145,13 +145,13 @@ def next_number(number: int, files: Collection[OutputFile]) -> int:
 
 
 def _newest_number(store: ObjectStore) -> int:
-    numbers = [paths.parse_compaction_path(path) for path, _ in store.list(paths.COMPACTIONS)]
+    numbers = [output_paths.parse_compaction_path(path) for path, _ in store.list(output_paths.COMPACTIONS)]
     return max((number for number in numbers if number is not None), default=-1)
 
 
 def _is_over(path: str, number: int) -> bool:
     """Return whether a plan is older than that of a number, or rows are not needed once that plan is stored."""
-    of_plan, of_rows = paths.parse_compaction_path(path), paths.parse_replacement_path(path)
+    of_plan, of_rows = output_paths.parse_compaction_path(path), output_paths.parse_replacement_path(path)
     return (of_plan is not None and of_plan < number) or (of_rows is not None and of_rows <= number)
 
 
@@ -160,7 +160,7 @@ def lost(store: ObjectStore, merge: Merge) -> CorruptStateError:
     return CorruptStateError(
         "files of the output are gone that were about to be merged, and the merged one is not there: they were deleted "
         "from outside, or rolled back by a job that was restored during the compaction. If it was the latter, delete "
-        f"the folder {paths.COMPACTIONS} of the output and compact again; else restore the files from a copy. "
+        f"the folder {output_paths.COMPACTIONS} of the output and compact again; else restore the files from a copy. "
         f"folder={store.url}, merged={merge.path}, first_input={merge.inputs[0]}"
     )
 

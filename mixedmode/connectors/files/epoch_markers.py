@@ -8,7 +8,7 @@ its rows are in the compacted file of its folder whose range of epochs includes 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import encode_as
 from mixedmode.checkpoint.store import ObjectStore
@@ -38,7 +38,7 @@ class EpochMarker:
 
 def mark_epoch(store: ObjectStore, epoch: Epoch, published: Sequence[StagedFile]) -> None:
     """Write the marker of a published epoch.  published: its files, all of which must exist. Repeatable."""
-    path, data = paths.epoch_marker_path(epoch), _encoded(epoch, published)
+    path, data = output_paths.epoch_marker_path(epoch), _encoded(epoch, published)
     if not store.put_new(path, data) and store.get(path) != data:
         store.put(path, data)  # left by a start that was killed while it went back, after which the epoch was repeated
 
@@ -47,14 +47,14 @@ def unmark(store: ObjectStore, *, after: Epoch) -> None:
     """Delete the markers of later epochs, newest first.
     Call it before their files are deleted, so that no marker is wrong.
     """
-    parsed = ((paths.parse_epoch_marker_path(path), path) for path, _ in store.list(paths.EPOCH_MARKERS))
+    parsed = ((output_paths.parse_epoch_marker_path(path), path) for path, _ in store.list(output_paths.EPOCH_MARKERS))
     later = [path for epoch, path in parsed if epoch is not None and epoch > after]
     store.delete(later[::-1])
 
 
 def unmark_other(store: ObjectStore, epoch: Epoch, published: Sequence[StagedFile]) -> None:
     """Delete the marker of this epoch if it names other files, namely those of an earlier batch run."""
-    path = paths.epoch_marker_path(epoch)
+    path = output_paths.epoch_marker_path(epoch)
     found = store.get(path)
     if found is not None and found != _encoded(epoch, published):
         store.delete([path])

@@ -19,9 +19,9 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
-from mixedmode.checkpoint.paths import OutputFile
+from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.connectors.files.compact import finish_plan, finished, merge_of
@@ -62,7 +62,7 @@ def _replace(
             raise InvalidJobError(_NO_FILE.format(folder=store.url, before=before))
         return
     first, last = min(file.first for file in inside), max(file.last for file in inside)
-    given = paths.replacement_path(number, uuid.uuid4().hex, task.extension)
+    given = output_paths.replacement_path(number, uuid.uuid4().hex, task.extension)
     _store_rows(store, task, description, rows, given, epoch=last)
     merge = merge_of(OutputFile("", first, last, -1, number, task.extension), files, inside)
     replacement = Replacement(windows.start_us, windows.end_us, given)

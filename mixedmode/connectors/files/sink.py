@@ -6,7 +6,7 @@ from typing import Literal
 import pyarrow as pa
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
@@ -148,7 +148,7 @@ class FileSink(Sink):
         if self._claim is not None:
             put_claim(self.store, self._claim)
         if self._replaces:  # this run cannot use what an earlier batch run has staged
-            self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
+            self.store.delete([path for path, _ in self.store.list(output_paths.STAGING)])
 
     @override
     def is_new(self) -> bool:
@@ -215,8 +215,8 @@ class FileSink(Sink):
         unmark(self.store, after=after)
         newest_first = sorted(files, key=lambda file: (-file.last, file.folder))
         later = [files[file][0] for file in newest_first if file.last > after]
-        for path, _ in self.store.list(paths.STAGING):
-            file = paths.parse_staged_path(path)
+        for path, _ in self.store.list(output_paths.STAGING):
+            file = output_paths.parse_staged_path(path)
             if file is not None and file.epoch > after:
                 later.append(path)
         self.store.delete(later)
@@ -252,7 +252,7 @@ class FileSink(Sink):
         )
 
     def _is_compacted(self, staged: StagedFile) -> bool:
-        wanted = paths.parse_output_path(staged.final_path)
+        wanted = output_paths.parse_output_path(staged.final_path)
         assert wanted is not None, staged
         merged = (file for file in parsed_files(self.store) if file.is_compacted and file.folder == wanted.folder)
         return any(file.first <= wanted.first <= file.last for file in merged)

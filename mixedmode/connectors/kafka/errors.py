@@ -30,7 +30,7 @@ _WRONG_OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """What Spark or Kafka says, a pattern with the values by name, and the message about it."""
+    """A pattern of what Spark or Kafka says, with the values by name, and the message about it."""
 
     pattern: str
     message: str

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths, paths
 from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
@@ -120,7 +120,7 @@ def _header(name: str, value: Column) -> Column:
 
 
 def _generation_of(file: StagedFile) -> Generation:
-    parsed = paths.parse_staged_path(file.staged_path)
+    parsed = output_paths.parse_staged_path(file.staged_path)
     generation = None if parsed is None else paths.parse_attempt(parsed.unique)
     assert generation is not None, file
     return generation

@@ -19,7 +19,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
@@ -122,11 +122,11 @@ class KafkaSink(StagedSink):
         return not any(self.store.exists(file.staged_path) for file in staged)
 
     def _sent(self) -> _Sent | None:
-        data = self.store.get(paths.SENT)
-        return None if data is None else decode_as(_SENT, _Sent, data, where=f"{self.store.url}/{paths.SENT}")
+        data = self.store.get(output_paths.SENT)
+        return None if data is None else decode_as(_SENT, _Sent, data, where=f"{self.store.url}/{output_paths.SENT}")
 
     def _note(self, epoch: Epoch) -> None:
-        self.store.put(paths.SENT, encode_as(_SENT, _Sent(epoch, self._context.generation)))
+        self.store.put(output_paths.SENT, encode_as(_SENT, _Sent(epoch, self._context.generation)))
 
     def _not_sent(self, error: Exception, epoch: Epoch) -> MixedmodeError:
         """Return the error for an epoch that was not sent, or only in part. It is committed, unlike other failures."""

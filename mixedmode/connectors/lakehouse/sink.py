@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import LongType, StringType
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
 from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, no_epoch
@@ -123,7 +123,7 @@ class LakehouseSink(StagedSink):
                 self._check_owner(newest)
         self._prepared = _Prepared(columns, added, merges, names)
         if self._context.replaces:  # this run cannot use what a failed batch run has staged
-            self.store.delete([path for path, _ in self.store.list(paths.STAGING)])
+            self.store.delete([path for path, _ in self.store.list(output_paths.STAGING)])
 
     @override
     def is_new(self) -> bool:
@@ -148,7 +148,7 @@ class LakehouseSink(StagedSink):
                 found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
                 if found is None or self.store.exists(file.staged_path):
                     return None if found is None else (file.staged_path, found)
-            parsed = paths.parse_staged_path(file.staged_path)
+            parsed = output_paths.parse_staged_path(file.staged_path)
             if parsed is not None and (parsed.epoch <= self._seen or parsed.epoch <= self._look()):
                 return None
         return file.staged_path, "does not exist, and the table does not have its epoch"

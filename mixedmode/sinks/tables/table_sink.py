@@ -23,7 +23,7 @@ from typing import TypeVar
 import pyarrow as pa
 from typing_extensions import override
 
-from mixedmode.checkpoint import paths
+from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.contents import content_after
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
@@ -163,7 +163,7 @@ class TableSink(StagedSink):
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
         """Look at the file first: whoever publishes it writes the ledger before deleting it."""
         found = file_problem(self.store, file.staged_path, size=file.bytes, checksum=file.checksum, reads=reads)
-        parsed = paths.parse_staged_path(file.staged_path)
+        parsed = output_paths.parse_staged_path(file.staged_path)
         assert parsed is not None, file
         if found is None:
             return None
