@@ -24,7 +24,7 @@ from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
 from mixedmode.connectors.files.claim import claim_of_folder, claim_of_run
 from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile
 from mixedmode.connectors.files.sink import FileSink
-from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 from mixedmode.sinks import Sink, SinkTask, staging_folder
 from mixedmode.sinks.printed import print_rows
 from mixedmode.sinks.publish import published_files
@@ -245,6 +245,20 @@ def test_starts_over_one_checkpoint_folder_are_one_writer(tmp_path: Path) -> Non
     file = stage(newer, tmp_path, [1])
     newer.publish(Epoch(0), [file])
     assert published(newer) == {file.final_path: [1]}
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"kind": "another"}'])
+def test_a_damaged_claim_is_written_anew_by_a_start(tmp_path: Path, damage: bytes) -> None:
+    sink = continuous(tmp_path)
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    file = stage(sink, tmp_path, [1])
+    (tmp_path / "out" / "_claim").write_bytes(damage)
+    with pytest.raises(RetryableError, match="Start the job again: it writes the claim anew"):
+        sink.publish(Epoch(0), [file])
+    again = continuous(tmp_path)
+    again.prepare(FIELDS, ["k"], is_fresh=False)
+    again.publish(Epoch(0), [file])
+    assert published(again) == {file.final_path: [1]}
 
 
 def test_a_command_that_looks_at_the_output_of_a_running_job_does_not_take_it_over(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.document import DocumentKind
 from mixedmode.checkpoint.manifest import decode_as, encode_as
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.errors import FencedError
+from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 
 __all__ = ["Claim", "check_claim", "claim_of_folder", "claim_of_run", "put_claim"]
 
@@ -57,11 +57,22 @@ def put_claim(store: ObjectStore, own: Claim) -> None:
 
 
 def check_claim(store: ObjectStore, own: Claim) -> None:
-    """Raise FencedError if another writer has claimed the folder since.  `publish` reports a folder that is gone."""
+    """Raise FencedError if another writer has claimed the folder since, RetryableError if the claim is damaged.
+
+    `publish` reports a folder that is gone.
+    """
     data = store.get(output_paths.CLAIM)
     if data is None or data == encode_as(_CLAIM, own):
         return
-    found = decode_as(_CLAIM, Claim, data, where=f"{store.url}/{output_paths.CLAIM}")
+    file = f"{store.url}/{output_paths.CLAIM}"
+    try:
+        found = decode_as(_CLAIM, Claim, data, where=file)
+    except CorruptStateError as error:
+        msg = (
+            "the claim of this output is damaged, so nobody knows who may publish. Nothing more is published. Start "
+            f"the job again: it writes the claim anew. file={file}"
+        )
+        raise RetryableError(msg) from error
     msg = (
         "a newer start writes to this output, so this one stops, and publishes nothing more. If the newer one is the "
         "right one, leave it. If it is unwanted, stop it, and start this job again. If both are wanted, give each an "
