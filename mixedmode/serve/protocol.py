@@ -11,7 +11,7 @@ httptools, whose parser of C takes a fifth less of the CPU time of a point read 
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
@@ -26,41 +26,6 @@ CONNECTIONS_MAX = 512
 HEAD_BYTES_MAX = 64 * 1024
 HEAD_SECONDS = 10.0
 WRITE_SECONDS = 30.0
-_HELD_BYTES_MAX = 64 * 1024
-
-
-class _JoinedWrites:
-    """A transport that sends what is written in one step of the event loop at once: the head of an answer and its body.
-
-    Each call of the system releases the lock of the interpreter, and a thread of the job may hold it next.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._held: list[bytes] = []
-        self._held_bytes = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        if not self._held:
-            self._loop.call_soon(self._send)
-        self._held.append(data)
-        self._held_bytes += len(data)
-        if self._held_bytes > _HELD_BYTES_MAX:
-            self._send()
-
-    def close(self) -> None:
-        self._send()
-        self._transport.close()
-
-    def _send(self) -> None:
-        if self._held:
-            data = b"".join(self._held)
-            self._held, self._held_bytes = [], 0
-            self._transport.write(data)
 
 
 class LimitedProtocol(_Protocol):
@@ -77,7 +42,7 @@ class LimitedProtocol(_Protocol):
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(cast("asyncio.Transport", _JoinedWrites(transport, self.loop)))
+        super().connection_made(transport)
         if len(self.connections) > self.connections_max:
             transport.abort()
         else:

@@ -72,7 +72,7 @@ class Server:
             application(self.site, endpoint.tokens),
             http=self.protocol,
             ws="none",
-            loop="asyncio",
+            loop="uvloop",
             lifespan="off",
             log_config=None,
             log_level="critical",  # a client could fill the log with broken requests
@@ -134,8 +134,7 @@ class Server:
 def _bound(address: Address) -> socket.socket:
     """Return a listening socket. Connections wait in it until the server runs."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # asyncio sends small answers at once (TCP_NODELAY) only for sockets of this protocol, which accepted ones inherit
-    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((address.host, address.port))
