@@ -8,6 +8,8 @@ Invariants (tests/checkpoint/test_log.py):
   I3  an abandoned manifest, one that the job has gone back from, never counts as the commit of an epoch (lineage.py)
 """
 
+import os
+import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -18,12 +20,13 @@ from mixedmode.checkpoint.lineage import encode_going_back, is_abandoned
 from mixedmode.checkpoint.manifest import (
     decode_identity,
     decode_manifest,
-    encode_generation,
+    decode_start,
     encode_identity,
     encode_manifest,
+    encode_start,
 )
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity, Manifest
+from mixedmode.checkpoint.types import Epoch, Generation, GoingBack, JobIdentity, Manifest, Start
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 
 __all__ = ["AlreadyCommitted", "CheckpointLog", "CommitOutcome", "Committed"]
@@ -112,7 +115,8 @@ class CheckpointLog:
         while True:
             newest = self.newest_generation()
             claimed = Generation(1 if newest is None else newest + 1)
-            is_ours = self.store.put_new(paths.generation_path(claimed), encode_generation(claimed))
+            start = Start(claimed, socket.gethostname(), os.getpid())
+            is_ours = self.store.put_new(paths.generation_path(claimed), encode_start(start))
             if is_ours and self.newest_generation() == claimed:
                 return claimed
 
@@ -152,8 +156,9 @@ class CheckpointLog:
         match decision:
             case CommitPermit():
                 return decision
-            case Fenced(reason=reason):
-                raise FencedError(reason)
+            case Fenced():
+                msg = decision.reason + self._who_started(decision.newest)
+                raise FencedError(msg)
             case _:
                 assert_never(decision)
 
@@ -205,6 +210,16 @@ class CheckpointLog:
             )
             raise RetryableError(msg)
         return stored
+
+    def _who_started(self, generation: Generation) -> str:
+        """Return the host and process of a start, as the end of a message; "" if its record does not tell."""
+        path = paths.generation_path(generation)
+        with suppress(CorruptStateError, RetryableError):
+            data = self.store.get(path)
+            if data is not None:
+                start = decode_start(data, where=self._where(path))
+                return f", newest_host={start.host}, newest_process={start.process}"
+        return ""
 
     def _where(self, path: str) -> str:
         return f"{self.store.url}/{path}"

@@ -1,4 +1,4 @@
-"""Encode manifests, the job's identity and generations as bytes, and decode them.
+"""Encode manifests, the job's identity and its starts as bytes, and decode them.
 
 The dataclasses define the format. A document holds the fields of its dataclass under the same names, in
 the same order. Once a version is released, a changed field requires a new format version.
@@ -8,14 +8,14 @@ The driver writes job.json, generations/* and manifests/*. Each is create-once a
 """
 
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from mixedmode.checkpoint.document import DocumentKind, NewerFormatError, damaged, decode_document, encode_document
-from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
+from mixedmode.checkpoint.types import JobIdentity, Manifest, Start
 from mixedmode.errors import CorruptStateError
 
 if TYPE_CHECKING:
@@ -25,22 +25,18 @@ __all__ = [
     "decode_as",
     "decode_identity",
     "decode_manifest",
+    "decode_start",
     "encode_as",
-    "encode_generation",
     "encode_identity",
     "encode_manifest",
+    "encode_start",
 ]
 
 T = TypeVar("T", bound="DataclassInstance")
 
 _MANIFEST = DocumentKind("mixedmode-manifest", 3, "the manifest of a checkpoint")
 _JOB = DocumentKind("mixedmode-job", 1, "the identity of the job")
-_GENERATION = DocumentKind("mixedmode-generation", 1, "the record of a start of the job")
-
-
-@dataclass(frozen=True, slots=True)
-class _Start:
-    generation: Generation
+_START = DocumentKind("mixedmode-start", 1, "the record of a start of the job")
 
 
 def encode_manifest(manifest: Manifest) -> bytes:
@@ -63,9 +59,14 @@ def decode_identity(data: bytes, *, where: str) -> JobIdentity:
     return decode_as(_JOB, JobIdentity, data, where=where)
 
 
-def encode_generation(generation: Generation) -> bytes:
+def encode_start(start: Start) -> bytes:
     """Return the bytes of generations/<generation>."""
-    return encode_as(_GENERATION, _Start(generation))
+    return encode_as(_START, start)
+
+
+def decode_start(data: bytes, *, where: str) -> Start:
+    """Return the start in `data`.  Raises CorruptStateError for bytes that encode_start did not write."""
+    return decode_as(_START, Start, data, where=where)
 
 
 def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:

@@ -34,6 +34,7 @@ __all__ = [
     "SourceLog",
     "SourceProgress",
     "StagedFile",
+    "Start",
     "epoch_kind",
 ]
 
@@ -287,6 +288,15 @@ class GoingBack:
     generation: Generation
     to: Epoch
     reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The record of a start of the job, and where it runs: the host, and the number of the driver's process."""
+
+    generation: Generation
+    host: str
+    process: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """The log: each object exists once, whoever asks, however often."""
 
 import itertools
+import os
+import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +16,7 @@ from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.manifest import encode_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
-from mixedmode.errors import CorruptStateError
+from mixedmode.errors import CorruptStateError, FencedError
 from tests.checkpoint.examples import IDENTITY, a_manifest, a_staged
 
 SERIAL = itertools.count()
@@ -70,6 +73,17 @@ def test_a_number_that_was_forgotten_is_not_taken_again(log: CheckpointLog, monk
 
     monkeypatch.setattr(ObjectStore, "put_new", two_others_come_in_between)
     assert (first, log.claim_generation()) == (1, 4)
+
+
+def test_an_older_start_is_told_where_the_newest_one_runs(log: CheckpointLog) -> None:
+    older, newest = log.claim_generation(), log.claim_generation()
+    numbers = f"own_generation={older}, newest_generation={newest}"
+    found = f"{numbers}, newest_host={socket.gethostname()}, newest_process={os.getpid()}"
+    with pytest.raises(FencedError, match=f"{re.escape(found)}$"):
+        log.check_newest(Epoch(0), own=older)
+    log.store.put(paths.generation_path(newest), b"damaged")
+    with pytest.raises(FencedError, match=f"{numbers}$"):
+        log.check_newest(Epoch(0), own=older)
 
 
 def test_older_starts_are_forgotten_and_stay_fenced(log: CheckpointLog) -> None:

@@ -1,4 +1,4 @@
-"""Manifests, identity and generations as bytes: exact, self-proving, readable for ever."""
+"""Manifests, identity and starts as bytes: exact, self-proving, readable for ever."""
 
 import json
 from dataclasses import replace
@@ -12,9 +12,10 @@ from mixedmode.checkpoint.document import DocumentKind, decode_document, encode_
 from mixedmode.checkpoint.manifest import (
     decode_identity,
     decode_manifest,
-    encode_generation,
+    decode_start,
     encode_identity,
     encode_manifest,
+    encode_start,
 )
 from mixedmode.checkpoint.types import (
     Epoch,
@@ -28,6 +29,7 @@ from mixedmode.checkpoint.types import (
     SourceLog,
     SourceProgress,
     StagedFile,
+    Start,
 )
 from mixedmode.errors import CorruptStateError
 from mixedmode.time import SplitProgress
@@ -154,14 +156,17 @@ def test_the_bytes_of_a_manifest_are_those_of_its_format() -> None:
     assert decode_manifest(MANIFEST, where="here") == full_example()
 
 
-def test_the_bytes_of_identity_and_generation_are_those_of_format_1() -> None:
+def test_the_bytes_of_identity_and_start_are_those_of_format_1() -> None:
     assert encode_identity(JobIdentity("j", 8, {"s": {"f": 1}})) == (
         b'{"kind":"mixedmode-job","format_version":1,"checksum":"2a2d52f3c953ed1a",'
         b'"content":{"name":"j","max_parallelism":8,"operators":{"s":{"f":1}}}}\n'
     )
-    assert encode_generation(Generation(3)) == (
-        b'{"kind":"mixedmode-generation","format_version":1,"checksum":"e00f6c150d7d6a73","content":{"generation":3}}\n'
+    start = Start(Generation(3), "host", 42)
+    assert encode_start(start) == (
+        b'{"kind":"mixedmode-start","format_version":1,"checksum":"a8845f1eb4b29e97",'
+        b'"content":{"generation":3,"host":"host","process":42}}\n'
     )
+    assert decode_start(encode_start(start), where="here") == start
 
 
 @given(manifest=MANIFESTS)

@@ -1,6 +1,8 @@
 """The life of a job: backlog, flip, live, stop, resume, drain; what is committed when, and who may go on from it."""
 
+import os
 import shutil
+import socket
 import tempfile
 import threading
 from collections.abc import Callable
@@ -454,7 +456,8 @@ def test_a_run_that_meets_a_newer_start_stops_without_committing(spark: SparkSes
     assert str(caught.value) == (
         "a newer start of this job has taken over its checkpoint folder, so this one stops without committing its "
         "epoch. Nothing is lost: the other one goes on. If both were started by mistake, stop the one that is not "
-        "wanted. epoch=0, own_generation=1, newest_generation=2"
+        "wanted. epoch=0, own_generation=1, newest_generation=2, "
+        f"newest_host={socket.gethostname()}, newest_process={os.getpid()}"
     )
     assert not manifests(folder.checkpoints)
     assert output_rows(folder.out) == []
