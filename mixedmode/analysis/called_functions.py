@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegralType, StringType
 from pyspark.util import PythonEvalType
 
-from mixedmode.analysis.catalyst import items_of, kind_of
+from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.expressions import FUNCTION_CALL, Column, ColumnFunction, Literal, Node
 from mixedmode.tasks.function_columns import BatchCalls, RecordCalls, arrow_type
 from mixedmode.tasks.sql_functions import SqlFunction

@@ -1,8 +1,8 @@
 """Reads Spark's analysed logical plan into frozen values, for checks. catalyst_queries.py reads plans to compute them.
 
-No other module touches Catalyst's objects. A kind is the simple name of Catalyst's class, so plans of Spark 4.1, 4.2
-and 4.3 read alike. Spark only analyses the SQL text, and runs nothing. Each access to an object of the JVM is a round
-trip, so only those expressions are read that a check needs.
+Only modules that import catalyst_objects.py touch Catalyst's objects. A kind is the simple name of Catalyst's class, so
+plans of Spark 4.1, 4.2 and 4.3 read alike. Spark only analyses the SQL text, and runs nothing. Each access to an object
+of the JVM is a round trip, so only those expressions are read that a check needs.
 """
 
 import re
@@ -12,10 +12,12 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
-from py4j.java_gateway import JavaClass, is_instance_of
+from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
+from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.grouped_sql import keyed_step_of
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
 from mixedmode.spark.errors import REFUSALS, refused
@@ -27,11 +29,8 @@ _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order to analyse it
 #: patterns of expressions that are read; the replacement of a RUNTIME_REPLACEABLE may contain the others
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
-#: the text of a column: its name and id, and what Spark adds for some types and for a watermark
-_COLUMN = re.compile(r"(.*)#([0-9]+)(?:L|-T[0-9]+ms)*", re.DOTALL)
 #: words that Spark reads as times of the clock, where a constant text is cast to a date or a timestamp
 _CLOCK_WORD = re.compile(r"\b(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
-_BETWEEN = "\x1f,\x1f"  # joins the texts of columns; no name has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,46 +236,10 @@ def _clock_texts(with_times: tuple[_Java, _Java] | None) -> Iterator[Expression]
     """Yield an expression for a text in a node that is a time of the clock; 'epoch' is none."""
     if with_times is None:
         return
-    before, after = (str(one.expressions().mkString(_BETWEEN)) for one in with_times)
+    before, after = (str(one.expressions().mkString(BETWEEN)) for one in with_times)
     word = _CLOCK_WORD.search(before)
     if before != after and (word is not None or "epoch" not in before.lower()):
         yield Expression(CLOCK_TEXT, "a text that is now or a day" if word is None else f"'{word[1]}'")
-
-
-def kind_of(found: _Java) -> str:
-    """Return the simple name of the class of a plan or an expression, by one call."""
-    return str(_class_name(found._gateway_client)(found))
-
-
-@lru_cache(maxsize=4)
-def _class_name(client: Any) -> _Java:
-    """Return the function of a library of Spark's that names the class of an object."""
-    return JavaClass("org.apache.commons.lang3.ClassUtils", client).getSimpleName
-
-
-def columns_of(columns: _Java) -> list[tuple[str, int]]:
-    """Return (name, id) of the columns in a sequence, such as the output of a plan, by one call."""
-    texts = str(columns.mkString(_BETWEEN))
-    found = [_COLUMN.fullmatch(text) for text in texts.split(_BETWEEN)] if texts else []
-    assert all(found), texts
-    return [(one[1], int(one[2])) for one in found if one is not None]
-
-
-def ids_of(columns: _Java) -> list[int]:
-    """Return the ids of the columns in a sequence, by one call."""
-    return [number for _, number in columns_of(columns)]
-
-
-def id_of(column: _Java) -> int:
-    """Return the id of a column, or of an expression with a name, by one call."""
-    found = _COLUMN.fullmatch(str(column.toString()))
-    assert found is not None, column
-    return int(found[2])
-
-
-def items_of(sequence: _Java) -> Iterator[_Java]:
-    """Yield the items of a sequence of Scala."""
-    return (sequence.apply(index) for index in range(sequence.size()))
 
 
 def _relation_name(node: _Java) -> str:
@@ -299,6 +262,7 @@ def _draws_a_vector(kind: str, found: _Java) -> bool:
 
 #: {kind: function that returns the name of a node}
 _NAMES: Mapping[str, Callable[[_Java], str]] = {
+    "Aggregate": keyed_step_of,
     "Join": lambda node: node.joinType().toString(),
     "LateralJoin": _lateral_name,
     "View": lambda node: node.desc().identifier().table(),

@@ -13,7 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of
-from mixedmode.analysis.catalyst import id_of, items_of, kind_of, tree_patterns
+from mixedmode.analysis.catalyst import tree_patterns
+from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
 from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal, type_named
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mixedmode.analysis.catalyst import items_of, kind_of
+from mixedmode.analysis.catalyst_objects import items_of, kind_of
 
 __all__ = ["DimensionJoin", "conjuncts", "dimension_join", "dimension_name", "is_in_dimension"]
 

@@ -27,9 +27,9 @@ class Expression:
 class Node:
     """A node of a plan: `kind` is the simple name of Catalyst's class, or INPUT, which has no children.
 
-    `name` is the name of an input, a view or a table, or the type of a join (with ON for a lateral join with a
-    condition). `is_streaming`: rows of an input come through this node. `expressions` has no expressions that are the
-    same in every run, except generators.
+    `name` is the name of an input, a view or a table, the type of a join (with ON for a lateral join with a condition),
+    or an aggregate as a keyed step (grouped_sql.py). `is_streaming`: rows of an input come through this node.
+    `expressions` has no expressions that are the same in every run, except generators.
     """
 
     kind: str

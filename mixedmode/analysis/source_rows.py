@@ -9,7 +9,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from mixedmode.analysis.catalyst import analysed, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst import analysed
+from mixedmode.analysis.catalyst_objects import id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.direct_reads import StageInputs
 from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, SourceRows

@@ -43,19 +43,20 @@ _PER_RECORD = frozenset(
     }
 )
 _CONSTANT = frozenset({"LocalRelation", "OneRowRelation", "Range", "ResolvedInlineTable"})
+_LIMIT = "Use key-by with top for the best rows of each key, or limit the rows where the output is read."
 #: {kind of node that needs several records: what to write instead}
 _OVER_RECORDS: Mapping[str, str] = {
-    "Aggregate": "Use key-by and aggregate.",
-    "Distinct": "Use key-by on these columns, with an aggregate such as count(*).",
-    "Except": "Use key-by on these columns, and count the records of each side.",
-    "GlobalLimit": "Filter with WHERE, or limit the rows where the output is read.",
-    "Intersect": "Use key-by on these columns, and count the records of each side.",
-    "LocalLimit": "Filter with WHERE, or limit the rows where the output is read.",
+    "Aggregate": "Use key-by and aggregate, with `window` for windows.",
+    "Distinct": "Use key-by on these columns, with deduplicate: {keep: any}.",
+    "Except": "Use a step with join, of type anti.",
+    "GlobalLimit": _LIMIT,
+    "Intersect": "Use a step with join, of type semi.",
+    "LocalLimit": _LIMIT,
     "Offset": "Filter with WHERE, or skip the rows where the output is read.",
     "Sample": "Take a sample by a column, as in WHERE pmod(xxhash64(id), 100) < 50.",
     "ScriptTransformation": "Use a map step, whose class sees the rows.",
     "Sort": "Sort the rows where the output is read.",
-    "Window": "Use key-by with first, last, min_by or max_by, or a process step.",
+    "Window": "Use key-by with top for ROW_NUMBER, with an aggregate such as first, last or max_by, or a process step.",
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
 }
 _WRITTEN_OUT = "This one is over constants: write out the rows that it returns as VALUES."
@@ -68,7 +69,7 @@ _CLOCK_LITERAL = re.compile(
     r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b[^'\"]*\1", re.IGNORECASE
 )
 _OUTWARD = frozenset({"OuterReference", "OuterScopeReference"})
-_BOTH_INPUTS = "Bring both together with UNION ALL, and use key-by with aggregate or a process step."
+_BOTH_INPUTS = "Use a step with join. Its type may be semi, for IN and EXISTS, or anti."
 _NUMBERS = "Number the records in a map step, whose list goes on from epoch to epoch."
 _FILES = "Write it into the records before they come here."
 #: {SQL name of a function that differs from run to run: what to use instead}
@@ -261,6 +262,8 @@ def _problems(node: Node) -> Iterator[tuple[str, str]]:
 def _instead(node: Node) -> str:
     """Return what to write instead of a node that needs several records."""
     if _sees_records(node):
+        if node.kind == "Aggregate" and node.name:
+            return f"Write it as a keyed step: {node.name}."
         return _OVER_RECORDS.get(node.kind, _INSTEAD)
     return _OF_DIMENSION if dimensions_of(node) else _WRITTEN_OUT
 

@@ -288,7 +288,7 @@ def refused(where: str, error: BaseException, *, readable: Sequence[str] = ()) -
         hint = f" This step can read: {', '.join(readable)}."
     if condition(error) == "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY":
         hint = (
-            " A subquery cannot read an input: it would see the records of one epoch. Bring both together with UNION "
-            "ALL, and use key-by with aggregate or a process step."
+            " A subquery cannot read an input: it would see the records of one epoch. Use a step with join. Its type "
+            "may be semi, for IN and EXISTS, or anti."
         )
     return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")

@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import analysed, column_ids, columns_of, id_of, read_frame, read_query
+from mixedmode.analysis.catalyst import analysed, column_ids, read_frame, read_query
+from mixedmode.analysis.catalyst_objects import columns_of, id_of
 from mixedmode.analysis.plan import Node, nodes_of, subqueries_of
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
 from mixedmode.errors import InvalidJobError

@@ -23,9 +23,9 @@ STATEFUL = (
     "steps[0].sql: SQL sees one record at a time here, because an epoch has only some of the records. The result over "
     "several records would not be the same live and in batch. "
 )
-KEYED = "Use key-by and aggregate. found=Aggregate"
-DISTINCT = "Use key-by on these columns, with an aggregate such as count(*). found=Distinct"
-BOTH = "Bring both together with UNION ALL, and use key-by with aggregate or a process step. found="
+KEYED = "Write it as a keyed step: key-by: [k], aggregate: {n: count(1)}. found=Aggregate"
+DISTINCT = "Use key-by on these columns, with deduplicate: {keep: any}. found=Distinct"
+BOTH = "Use a step with join. Its type may be semi, for IN and EXISTS, or anti. found="
 NO_QUERY = (
     "steps[0].sql: a sql step is a SELECT over a source or over the step before it, and this one reads neither. "
     "Name one of them after FROM."
@@ -174,7 +174,7 @@ def test_a_condition_on_results_is_about_one_result(
 
 def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
     message = refusal(spark, job(folder).sql("SELECT k FROM t WHERE v = (SELECT max(v) FROM t)"))
-    assert "Bring both together with UNION ALL" in message
+    assert "Use a step with join." in message
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,10 @@ Build = Callable[[Job], Job]
         ),
         (
             lambda j: j.key_by("k").aggregate(n="max(sum(v))"),
-            STATEFUL.replace("steps[0].sql", "steps[0].aggregate.n") + KEYED,
+            (
+                STATEFUL.replace("steps[0].sql", "steps[0].aggregate.n")
+                + "Use key-by and aggregate, with `window` for windows. found=Aggregate"
+            ),
         ),
         (
             lambda j: j.key_by("k").aggregate(n="max(explode(l))"),

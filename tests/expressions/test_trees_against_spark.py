@@ -17,8 +17,9 @@ import pytest
 from pyspark.errors import ArithmeticException, PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import analysed, items_of
+from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_expressions import OnlySparkError
+from mixedmode.analysis.catalyst_objects import items_of
 from mixedmode.analysis.catalyst_queries import read_queries_of
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import Query, evaluate
