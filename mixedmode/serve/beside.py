@@ -22,7 +22,7 @@ from mixedmode.plan.keyed_operators import Where
 __all__ = ["parts_needed", "run_served", "served"]
 
 _logger = logging.getLogger(__name__)
-_PARTS = ("anyio", "prometheus_client", "starlette", "uvicorn")
+_PARTS = ("anyio", "prometheus_client", "starlette", "uvicorn", "uvloop")
 
 
 def run_served(  # what Job.run is given

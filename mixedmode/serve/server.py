@@ -1,4 +1,4 @@
-"""The thread of the server: a socket that is bound before the job starts, and uvicorn in an event loop of its own."""
+"""The thread of the server: a socket that is bound before the job starts, and uvicorn in an event loop of uvloop."""
 
 import os
 import socket
@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 import uvicorn
+import uvloop
 
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import resolve
@@ -72,7 +73,7 @@ class Server:
             application(self.site, endpoint.tokens),
             http=self.protocol,
             ws="none",
-            loop="uvloop",
+            loop="none",
             lifespan="off",
             log_config=None,
             log_level="critical",  # a client could fill the log with broken requests
@@ -128,7 +129,7 @@ class Server:
 
     def _run(self) -> None:
         assert self._socket is not None
-        self._server.run(sockets=[self._socket])
+        uvloop.run(self._server.serve(sockets=[self._socket]))
 
 
 def _bound(address: Address) -> socket.socket:
