@@ -23,19 +23,21 @@ def keyed_step_of(aggregate: _Java) -> str:
     """Return the settings of a keyed step that returns the columns of an Aggregate; "" if it takes more than that."""
     keys = list(items_of(aggregate.groupingExpressions()))
     entries: dict[int, str] = {}  # {place in `keys`: as an entry of key-by}
-    results: dict[str, str] = {}
+    results: list[tuple[str, str]] = []
     for column in items_of(aggregate.aggregateExpressions()):
         name, value = str(column.name()), column.child() if kind_of(column) == "Alias" else column
         at = next((at for at, key in enumerate(keys) if value.semanticEquals(key)), None)
         if at is not None:
             entries[at] = name if _column_name(value) == name else f"{_text(value)} AS {name}"
         elif kind_of(value) == "AggregateExpression":
-            results[_NO_NAME.sub("_", name).strip("_")] = _text(value)
+            results.append((_NO_NAME.sub("_", name).strip("_"), _text(value)))
         else:
             return ""
-    if not results or not keys or len(entries) < len(keys) or not _ADDED.isdisjoint(map(_column_name, keys)):
+    aggregate_settings = {name: text for name, text in results if name}
+    is_whole = len(aggregate_settings) == len(results) > 0 and len(entries) == len(keys) > 0
+    if not is_whole or not _ADDED.isdisjoint(map(_column_name, keys)):
         return ""
-    settings = {"key-by": list(entries.values()), "aggregate": results}
+    settings = {"key-by": list(entries.values()), "aggregate": aggregate_settings}
     text: str = yaml.safe_dump(settings, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
     return text.strip()[1:-1]
 

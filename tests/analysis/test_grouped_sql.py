@@ -74,6 +74,8 @@ def values(row: dict[str, object]) -> tuple[str, ...]:
         "SELECT k FROM t GROUP BY k",
         "SELECT count(*) AS n FROM t GROUP BY k",
         "SELECT k, sum(v) / count(*) AS mean FROM t GROUP BY k",
+        "SELECT k, sum(v) AS v, count(*) AS v FROM t GROUP BY k",
+        "SELECT k, sum(v) AS `+` FROM t GROUP BY k",
         "SELECT k, v, count(*) AS n FROM t GROUP BY CUBE (k, v)",
         "SELECT window(timestamp_seconds(v), '1 hour') AS w, count(*) AS n FROM t GROUP BY 1",
         "SELECT session_window(timestamp_seconds(v), '1 hour') AS w, count(*) AS n FROM t GROUP BY 1",
