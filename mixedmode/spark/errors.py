@@ -36,12 +36,15 @@ _OWN = re.compile(r"^(?:\w+\.)*RetryableError: (.+)$", re.MULTILINE)
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED_RECORD = re.compile("MALFORMED_RECORD|BadRecordException")
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
+_TOO_MANY_VALUES = re.compile(r"\[MALFORMED_CSV_RECORD\] Malformed CSV record: (.{0,200})")
 # messages on Spark's own damaged log; seen only if a start compares no checksums, which find the damage earlier
 _DAMAGED_LOG = re.compile(
     r"batch \d+ doesn't exist|\S+ doesn't exist \(latestId: \d+|Incomplete log file|Log file was malformed"
     r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
 )
-_WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)")
+_WRONG_FILE = re.compile(
+    r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|Found duplicate field\(s\)[^\n]*? mode"
+)
 # Spark's messages when it fails to read a file of a source, without the condition for other types than the schema's.
 # The cause is what a decompressor or the reader of the format says of damaged bytes, in many words.
 _UNREADABLE_FILE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\]|\[CANNOT_READ_FILE_FOOTER\]")
@@ -215,6 +218,12 @@ def _wrong_input(text: str) -> str | None:
     file = _found(_FILE, text)
     if _MALFORMED_RECORD.search(text):
         return f"{WRONG_RECORD} file={file}, record={_found(_MALFORMED, text)}"
+    if _TOO_MANY_VALUES.search(text):
+        return (
+            "a line of CSV has more values than Spark's reader takes, and nothing was committed. Correct the file; or "
+            "set the option `maxColumns` of the source, which is 20480 if not set, to more: then the line is a wrong "
+            f"record as others are, or a dead letter. file={file}, record={_found(_TOO_MANY_VALUES, text)}"
+        )
     raised = _RAISED.search(text)
     if raised is not None:  # raised by raise_error: a text of mixedmode, or of the job
         return re.sub(r"\s+", " ", raised[1]).strip()
