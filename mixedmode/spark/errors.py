@@ -55,8 +55,12 @@ _UNREACHABLE_FILE = re.compile(
     r"|FileNotFoundException|Permission denied|Connection (?:reset|refused)|timed out|OutOfMemoryError"
 )
 _WRONG_FOLDER = re.compile(
-    r"\[(?:INVALID_PARTITION_VALUE|CONFLICTING_PARTITION_COLUMN_NAMES)\] ((?:(?!\n\tat ).)*?)\.? SQLSTATE", re.DOTALL
+    r"\[(?:INVALID_PARTITION_VALUE|CONFLICTING_PARTITION_COLUMN_NAMES|CONFLICTING_DIRECTORY_STRUCTURES)\] "
+    r"((?:(?!\n\tat |\n\nIf provided).)*?)(?:\n\nIf provided|\.? SQLSTATE)",
+    re.DOTALL,
 )
+# a frame of a micro-batch with other columns than the query: the folder had no folders of partitions when it began
+_FIRST_FOLDER = re.compile(r"assertion failed: (Invalid batch: [^\n]*)")
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
 )
@@ -235,9 +239,9 @@ def _wrong_input(text: str) -> str | None:
         )
     if _WRONG_FOLDER.search(text):
         return (
-            "the name of a folder of partitions has no value of the column's type, or another column than the folders "
-            "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
-            f"`schema`, and cast it in a sql step. cause={_found(_WRONG_FOLDER, text)}"
+            "the name of a folder of partitions has no value of the column's type, or no column or another one than "
+            "the folders beside it, and nothing was committed. Rename or move the folder; or declare the column as "
+            f"string in `schema`, and cast it in a sql step. cause={_found(_WRONG_FOLDER, text)}"
         )
     is_outside = _UNREACHABLE_FILE.search(text) is not None or system_words(text) is not None
     is_damaged = _UNREADABLE_FILE.search(text) and not is_outside and not _DATA_ERROR.search(text)
@@ -269,6 +273,12 @@ def _to_repeat(text: str) -> str | None:
             "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is of "
             "a dimension, only start the job again: it reads the newest version. If it is lost, give the job a new "
             f"execution.checkpointing.dir and output. file={_found(_FILE, text)}"
+        )
+    if _FIRST_FOLDER.search(text):
+        return (
+            "the first folder of partitions (such as `day=1`) has come into the folder of a source while the job runs, "
+            "and the query began without its column. Nothing of the epoch was committed. Start the job again: it "
+            f"resumes, and reads the folder. cause={_found(_FIRST_FOLDER, text)}"
         )
     if _OTHER_START.search(text):
         return (

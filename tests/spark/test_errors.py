@@ -149,14 +149,18 @@ def test_two_starts_at_once_are_told_as_such(cause: str, place: str) -> None:
             "[CONFLICTING_PARTITION_COLUMN_NAMES] Found:\n\n\tlist #0: k\n\tlist #1: k, j\n\n SQLSTATE: KD009",
             "Found: list #0: k list #1: k, j",
         ),
+        (
+            "[CONFLICTING_DIRECTORY_STRUCTURES] Conflict.\nPaths:\n\n\tfile:/in\n\n\nIf provided. SQLSTATE: K",
+            "Conflict. Paths: file:/in",
+        ),
     ],
 )
 def test_a_folder_of_partitions_with_a_wrong_name_is_for_a_person_to_rename(cause: str, told_of: str) -> None:
     error = told(cause)
     assert isinstance(error, InvalidJobError)
     assert str(error) == (
-        "the name of a folder of partitions has no value of the column's type, or another column than the folders "
-        "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
+        "the name of a folder of partitions has no value of the column's type, or no column or another one than the "
+        "folders beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
         f"`schema`, and cast it in a sql step. cause={told_of}, log=/c/logs/spark.log"
     )
 
