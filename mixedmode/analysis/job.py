@@ -53,6 +53,7 @@ from mixedmode.spark.frames import stand_in
 from mixedmode.spark.known_settings import misspelt_settings
 from mixedmode.spark.session import check_session, cores
 from mixedmode.spark.settings import own_settings
+from mixedmode.spark.sql_settings import sql_settings
 from mixedmode.time import Strategy
 
 
@@ -199,8 +200,9 @@ class _Walk:
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps, after `walk` has found no mistake."""
+        settings = sql_settings(self._session)
         plan = JobPlan(
-            stages=tuple(self._stages),
+            stages=tuple(replace(stage, sql_settings=settings) for stage in self._stages),
             results=self._results,
             event_times=self._event_times,
             sources_read=self._sources_read,

@@ -77,6 +77,7 @@ _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
 _FILTER = re.compile(r"filter\s*\(\s*where\b", re.ASCII | re.IGNORECASE)
 _DISTINCT = re.compile(r"distinct\b", re.IGNORECASE)
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_QUOTED = re.compile(r"`(?:[^`]|``)+`")
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _LITERALS = frozenset({"true", "false", "null"})  # plain words, but never columns
@@ -225,7 +226,7 @@ def is_column(text: str) -> bool:
 
 def column_in(text: str) -> str | None:
     """Return the column name if an expression is only a column, quoted or not; else None."""
-    if text.startswith("`") and text.endswith("`"):
+    if _QUOTED.fullmatch(text):
         return text[1:-1].replace("``", "`")
     return text if is_column(text) else None
 

@@ -26,7 +26,7 @@ WRONG_TYPE = (
 )
 NO_RECORD = (
     "a line of a source file is not a JSON object, and nothing was committed. Correct or remove it; with "
-    "schema-drift, each line is one object, with double quotes."
+    "schema-drift, each line is one object in UTF-8, with double quotes."
 )
 NEW_IN_RECORD = _NEW.replace("a source file has", "a record of a source file has")
 MISSING_IN_RECORD = _MISSING.replace("a source file lacks", "a record of a source file lacks")

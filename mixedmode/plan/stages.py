@@ -5,11 +5,12 @@ with or without event time. `JobPlan` (job_plan.py) has the stages of a job.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
+from mixedmode.config.calls import column_in
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog, KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
@@ -85,6 +86,7 @@ class KeyedStage:
     watermark of the input is behind that of the sources. `late_fields`: the columns of the input, if late records have
     an output; else (). `identity`: the fingerprint without the part on the input. `sides`: the inputs that the operator
     tells apart; () if it reads all relations as one. `is_window_keyed`: the key has the bounds of windows upstream.
+    `sql_settings`: {setting of Spark: value} of those that decide what its sql computes.
     """
 
     operator_id: str
@@ -100,6 +102,7 @@ class KeyedStage:
     delay_us: int = 0
     sides: tuple[Side, ...] = ()
     is_window_keyed: bool = False
+    sql_settings: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def emitted(self) -> EmittedRows:
@@ -198,14 +201,21 @@ class KeyedStage:
 
         The input is described by the stages that it comes from, by the event-time column, which orders first, last and
         lists, and by the sql after an upstream keyed step: the sql must turn a retraction into the same row as the
-        insert before.
+        insert before. So the settings of Spark that decide what sql computes are part of it.
         """
         order = {"event-time": self.event_time} if self._goes_by_time else {}
         texts = [" ".join(step.text.split()) for step in self.reads.sql]
         source = {"sql": texts} if self.is_changelog and texts else {}
+        settings = {"spark": dict(self.sql_settings)} if self.sql_settings and self._computes_again else {}
         sides = [{"from": list(side.roots), "event-time": side.event_time} for side in self.sides]
         told_apart = {"sides": sides} if sides else {}
-        return {**self.identity, **order, **source, **told_apart, **inputs_fingerprint(self.reads)}
+        return {**self.identity, **order, **source, **settings, **told_apart, **inputs_fingerprint(self.reads)}
+
+    @property
+    def _computes_again(self) -> bool:
+        """Return whether sql is computed again of the same rows: of retracted ones, or in the condition of a join."""
+        computes = self.reads.sql or any(column_in(argument) is None for argument in self.arguments)
+        return bool(self.is_changelog and computes) or "condition" in self.identity
 
     @property
     def _goes_by_time(self) -> bool:

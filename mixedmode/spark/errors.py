@@ -36,12 +36,15 @@ _OWN = re.compile(r"^(?:\w+\.)*RetryableError: (.+)$", re.MULTILINE)
 _DATA_ERROR = re.compile(r"\[(?!STREAM_FAILED)[A-Z0-9_.]+\] ((?:(?!\n\tat ).)*?) SQLSTATE: 22\w{3}", re.DOTALL)
 _MALFORMED_RECORD = re.compile("MALFORMED_RECORD|BadRecordException")
 _MALFORMED = re.compile(r"Malformed records? (?:are|is) detected in record parsing: (.*)")
+_TOO_MANY_VALUES = re.compile(r"\[MALFORMED_CSV_RECORD\] Malformed CSV record: (.{0,200})")
 # messages on Spark's own damaged log; seen only if a start compares no checksums, which find the damage earlier
 _DAMAGED_LOG = re.compile(
     r"batch \d+ doesn't exist|\S+ doesn't exist \(latestId: \d+|Incomplete log file|Log file was malformed"
     r"|the metadata file is missing|terminated with exception: [^\n]*\n at \[Source: |Error reading stream metadata"
 )
-_WRONG_FILE = re.compile(r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)")
+_WRONG_FILE = re.compile(
+    r"Data type mismatches when reading Parquet column[^\n]*?(?= SQLSTATE)|Found duplicate field\(s\)[^\n]*? mode"
+)
 # Spark's messages when it fails to read a file of a source, without the condition for other types than the schema's.
 # The cause is what a decompressor or the reader of the format says of damaged bytes, in many words.
 _UNREADABLE_FILE = re.compile(r"\[FAILED_READ_FILE\.NO_HINT\]|\[CANNOT_READ_FILE_FOOTER\]")
@@ -52,8 +55,12 @@ _UNREACHABLE_FILE = re.compile(
     r"|FileNotFoundException|Permission denied|Connection (?:reset|refused)|timed out|OutOfMemoryError"
 )
 _WRONG_FOLDER = re.compile(
-    r"\[(?:INVALID_PARTITION_VALUE|CONFLICTING_PARTITION_COLUMN_NAMES)\] ((?:(?!\n\tat ).)*?)\.? SQLSTATE", re.DOTALL
+    r"\[(?:INVALID_PARTITION_VALUE|CONFLICTING_PARTITION_COLUMN_NAMES|CONFLICTING_DIRECTORY_STRUCTURES)\] "
+    r"((?:(?!\n\tat |\n\nIf provided).)*?)(?:\n\nIf provided|\.? SQLSTATE)",
+    re.DOTALL,
 )
+# a frame of a micro-batch with other columns than the query: the folder had no folders of partitions when it began
+_FIRST_FOLDER = re.compile(r"assertion failed: (Invalid batch: [^\n]*)")
 _OTHER_SOURCES = re.compile(
     r"There are \[\d+\] sources in the checkpoint.*?\[\d+\]|Wrong basePath \S+ for the root path: \S+"
 )
@@ -215,6 +222,12 @@ def _wrong_input(text: str) -> str | None:
     file = _found(_FILE, text)
     if _MALFORMED_RECORD.search(text):
         return f"{WRONG_RECORD} file={file}, record={_found(_MALFORMED, text)}"
+    if _TOO_MANY_VALUES.search(text):
+        return (
+            "a line of CSV has more values than Spark's reader takes, and nothing was committed. Correct the file; or "
+            "set the option `maxColumns` of the source, which is 20480 if not set, to more: then the line is a wrong "
+            f"record as others are, or a dead letter. file={file}, record={_found(_TOO_MANY_VALUES, text)}"
+        )
     raised = _RAISED.search(text)
     if raised is not None:  # raised by raise_error: a text of mixedmode, or of the job
         return re.sub(r"\s+", " ", raised[1]).strip()
@@ -226,9 +239,9 @@ def _wrong_input(text: str) -> str | None:
         )
     if _WRONG_FOLDER.search(text):
         return (
-            "the name of a folder of partitions has no value of the column's type, or another column than the folders "
-            "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
-            f"`schema`, and cast it in a sql step. cause={_found(_WRONG_FOLDER, text)}"
+            "the name of a folder of partitions has no value of the column's type, or no column or another one than "
+            "the folders beside it, and nothing was committed. Rename or move the folder; or declare the column as "
+            f"string in `schema`, and cast it in a sql step. cause={_found(_WRONG_FOLDER, text)}"
         )
     is_outside = _UNREACHABLE_FILE.search(text) is not None or system_words(text) is not None
     is_damaged = _UNREADABLE_FILE.search(text) and not is_outside and not _DATA_ERROR.search(text)
@@ -260,6 +273,12 @@ def _to_repeat(text: str) -> str | None:
             "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is of "
             "a dimension, only start the job again: it reads the newest version. If it is lost, give the job a new "
             f"execution.checkpointing.dir and output. file={_found(_FILE, text)}"
+        )
+    if _FIRST_FOLDER.search(text):
+        return (
+            "the first folder of partitions (such as `day=1`) has come into the folder of a source while the job runs, "
+            "and the query began without its column. Nothing of the epoch was committed. Start the job again: it "
+            f"resumes, and reads the folder. cause={_found(_FIRST_FOLDER, text)}"
         )
     if _OTHER_START.search(text):
         return (

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys, group_codes, key_widths
 from mixedmode.operators.aggregate.aggregator import Aggregator, argument_name
 from mixedmode.operators.aggregate.changelog import folded_rows, row_fields
@@ -37,6 +36,7 @@ from mixedmode.operators.interface import (
     OperatorTraits,
     SubtaskContext,
 )
+from mixedmode.operators.retractions import check_inserted
 from mixedmode.operators.tables import column_of
 from mixedmode.sort import sort_table
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor, StateRange, StateTable
@@ -164,7 +164,7 @@ class MultisetAggregateOperator(OperatorBase):
         found, columns = state.read(stored)
         multiplicity = change.copy()
         multiplicity[found] += columns[0].to_numpy()
-        _check_not_negative(multiplicity)
+        check_inserted(multiplicity)
         existed = np.zeros(len(stored), np.bool_)
         existed[found] = True
         touched = np.flatnonzero((change != 0) & (existed | (multiplicity > 0)))
@@ -233,12 +233,3 @@ def _after(before: _KeyRows, changes: _KeyRows) -> _KeyRows:
     order = pc.sort_indices(current.row_keys)
     positions = order.to_numpy()
     return _KeyRows(current.key_of_row[positions], current.row_keys.take(order), current.multiplicities[positions])
-
-
-def _check_not_negative(multiplicities: npt.NDArray[np.int64]) -> None:
-    if (multiplicities < 0).any():
-        msg = (
-            "a row was retracted that its key never had. This is a defect; report it. "
-            f"rows_affected={int((multiplicities < 0).sum())}"
-        )
-        raise InternalError(msg)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys, group_codes, slots_of
 from mixedmode.operators.aggregate.aggregator import Aggregator
 from mixedmode.operators.aggregate.changes import KeyedChanges
@@ -30,6 +29,7 @@ from mixedmode.operators.interface import (
     OperatorTraits,
     SubtaskContext,
 )
+from mixedmode.operators.retractions import check_inserted
 from mixedmode.operators.tables import column_of, keyed_table
 from mixedmode.sort import Combine
 from mixedmode.state import RowCodec, StateDescriptor, StateRange, StateTable
@@ -209,12 +209,7 @@ class AggregateOperator(OperatorBase):
         if not self.is_changelog:
             return np.ones(size, np.bool_)
         counts = self.aggregator.row_counts(columns)
-        if (counts < 0).any():
-            msg = (
-                "more rows were retracted than a key ever had. This is a defect; report it. "
-                f"keys_affected={int((counts < 0).sum())}"
-            )
-            raise InternalError(msg)
+        check_inserted(counts)
         return counts > 0
 
 

@@ -13,16 +13,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import override
 
-from mixedmode.errors import InternalError
 from mixedmode.operators.aggregate.aggregator import Aggregator, argument_name
 from mixedmode.operators.aggregate.packed import Lists, counted_by, pack, unpack
 from mixedmode.operators.aggregate.reduce import Grouping, bytes_of_ranks, rank_bytes, sum_by
 from mixedmode.operators.aggregate.registers import Rows
 from mixedmode.operators.aggregate.values import Argument, Int64s, Values, from_ordered, ordered_kind, ordered_values
+from mixedmode.operators.retractions import check_inserted
 from mixedmode.state import RowCodec
 from mixedmode.state.arrow_bytes import large_binary
 
@@ -74,7 +73,7 @@ class MultisetAggregator(Aggregator):
     @override
     def results(self, columns: Sequence[pa.Array]) -> list[pa.Array]:
         rows, multiplicities = _unpacked(columns)
-        _check_positive(multiplicities)
+        check_inserted(multiplicities)
         inner = Aggregator(self.outputs, self.registers, self.arguments)
         grouping = Grouping(rows.owners, len(rows.counts), multiplicities)
         return inner.results(inner.partials(grouping, self._rows(rows)))
@@ -87,7 +86,7 @@ class MultisetAggregator(Aggregator):
     def parted(self, columns: Sequence[pa.Array], gap_us: int) -> Parts:
         """Divide each group where two rows are more than `gap_us` apart. A group without rows has no part."""
         rows, multiplicities = _unpacked(columns)
-        _check_positive(multiplicities)
+        check_inserted(multiplicities)
         owners, times = rows.owners, self._times(rows)
         order = np.lexsort((times, owners))
         owners, times = owners[order], times[order]
@@ -134,12 +133,3 @@ def _unpacked(columns: Sequence[pa.Array]) -> tuple[Lists, Int64s]:
     numbers = unpack([multiplicities]).values.data
     assert isinstance(numbers, np.ndarray), "multiplicities are numbers"
     return unpack(rows), numbers.astype(np.int64, copy=False)
-
-
-def _check_positive(multiplicities: npt.NDArray[np.int64]) -> None:
-    if (multiplicities < 0).any():
-        msg = (
-            "a row was retracted that its window never had. This is a defect; report it. "
-            f"rows_affected={int((multiplicities < 0).sum())}"
-        )
-        raise InternalError(msg)

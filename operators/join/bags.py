@@ -21,12 +21,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.errors import InternalError
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.layout import JoinLayout
+from mixedmode.operators.retractions import check_inserted
 from mixedmode.operators.top.rows import (
     cut,
     decoded_rows,
@@ -170,7 +170,7 @@ class StoredBag:
     def changed(self, keys: TouchedKeys, codes: Int64s, weights: Int64s, columns: Sequence[pa.Array]) -> Changed:
         """Return what the rows (n,) of an epoch change, which are sorted by key.
 
-        Raise InternalError if a row is retracted that is not there.
+        Raise InvalidJobError if a row is retracted that is not there.
         """
         if self._arrivals is not None:
             return self._added(keys, codes, weights, columns)
@@ -188,7 +188,7 @@ class StoredBag:
         found, counts = self._state.read(stored)
         before[kept[found]] = counts[0].to_numpy()
         bag = Bag(codes[rows], before, change, rows, columns)
-        _check_there(bag.after[kept])
+        check_inserted(bag.after[kept])
         return Changed(bag, packed, kept, stored)
 
     def _added(self, keys: TouchedKeys, codes: Int64s, weights: Int64s, columns: Sequence[pa.Array]) -> Changed:
@@ -272,7 +272,7 @@ class StoredBag:
         """Write the new numbers of the changed rows of a key. Yield each block when that is done.
 
         is_known: `before` is right; else it is read for the changed rows, if they can be there already. Raise
-        InternalError if a row is retracted that is not there.
+        InvalidJobError if a row is retracted that is not there.
         """
         is_known = is_known or self._arrivals is not None or self._backend.starts_empty
         for rows in blocks:
@@ -284,7 +284,7 @@ class StoredBag:
                 found, counts = self._state.read(stored)
                 before[changed[found]] = counts[0].to_numpy()
             after = before[changed] + rows.change[changed]
-            _check_there(after)
+            check_inserted(after)
             if not self._backend.drops_writes:
                 self._state.write(stored, [pa.array(after)], np.flatnonzero(after == 0).tolist())
             yield replace(rows, before=before)
@@ -298,12 +298,3 @@ class StoredBag:
 def _of(packed: pa.LargeBinaryArray, ascending: npt.NDArray[np.intp]) -> pa.LargeBinaryArray:
     """Return rows by their ascending numbers, without a copy if they are all rows."""
     return packed if len(ascending) == len(packed) else packed.take(pa.array(ascending))
-
-
-def _check_there(counts: Int64s) -> None:
-    if (counts < 0).any():
-        msg = (
-            "a row was retracted that its side of the join never had. This is a defect; report it. "
-            f"rows_affected={int((counts < 0).sum())}"
-        )
-        raise InternalError(msg)

@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.errors import InternalError
 from mixedmode.keys import decode_keys
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.segments import segments
@@ -40,6 +39,7 @@ from mixedmode.operators.interface import (
     OperatorTraits,
     SubtaskContext,
 )
+from mixedmode.operators.retractions import check_inserted
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.candidates import candidates
 from mixedmode.operators.top.fold import packed_table, pruned, whole_keys
@@ -234,7 +234,7 @@ class _Rows:
 def _merged(stored: _Rows, changed: _Rows, groups: Groups) -> _Rows:
     """Return the rows of both, each once. A row that is in both has the same weight before, or 0 in `changed`.
 
-    groups: the key group (k,) of each key.  Raises InternalError if a row is retracted that is not there.
+    groups: the key group (k,) of each key.  Raises InvalidJobError if a row is retracted that is not there.
     """
     codes = np.concatenate([stored.codes, changed.codes])
     packed, order = changed.packed, np.arange(len(codes))  # the changed rows are sorted
@@ -246,12 +246,7 @@ def _merged(stored: _Rows, changed: _Rows, groups: Groups) -> _Rows:
     before = np.maximum.reduceat(np.concatenate([stored.before, changed.before])[order], first_rows)
     change = np.add.reduceat(np.concatenate([stored.change, changed.change])[order], first_rows)
     rows = _Rows(codes[order][first_rows], taken(packed, first_rows), before, change)
-    if (rows.after < 0).any():
-        msg = (
-            "a row was retracted that its key never had. This is a defect; report it. "
-            f"rows_affected={int((rows.after < 0).sum())}"
-        )
-        raise InternalError(msg)
+    check_inserted(rows.after)
     return rows
 
 

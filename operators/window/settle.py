@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.errors import InternalError
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
+from mixedmode.operators.retractions import check_inserted
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.window.firing import Firing
 from mixedmode.operators.window.keys import Int64s, leading_times
@@ -130,9 +130,7 @@ class Settlement:
         if not self.is_changelog:
             return np.zeros(len(now.marks), np.bool_)
         counts = self.layout.aggregator.row_counts(now.registers)
-        if (counts < 0).any():
-            msg = f"more rows were retracted than a window ever had. This is a defect; report it. {counts.min()=}"
-            raise InternalError(msg)
+        check_inserted(counts)
         is_empty: Bools = counts == 0
         return is_empty
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall, is_column
+from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall, column_in, is_column, quoted
 from mixedmode.errors import InvalidJobError
 
 SPELLINGS = [(spelling, name) for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)]
@@ -241,6 +241,14 @@ def test_an_argument_that_is_computed_is_so_for_the_rows_that_pass_the_filter() 
     call = AggregateCall.parse("max_by(a, 1 / b) filter (where b <> 0)")
     assert [call.sql_of(text) for text in call.expressions] == ["a", "if(b <> 0\n, 1 / b\n, NULL)", "b <> 0"]
     assert AggregateCall.parse("sum(1 / b)").sql_of("1 / b") == "1 / b"
+    quoted_names = AggregateCall.parse("sum(`a` / `b`) filter (where b <> 0)")
+    assert quoted_names.sql_of("`a` / `b`") == "if(b <> 0\n, `a` / `b`\n, NULL)"
+
+
+@given(st.text(min_size=1))
+def test_a_quoted_name_is_a_column_and_two_of_them_are_none(name: str) -> None:
+    assert column_in(quoted(name)) == name
+    assert column_in(f"{quoted(name)} + {quoted(name)}") is None
 
 
 @pytest.mark.parametrize(

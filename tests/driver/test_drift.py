@@ -189,9 +189,16 @@ def test_a_line_that_is_no_json_fails_whatever_is_set(tmp_path: Path, spark: Spa
         read(spark, source_of(tmp_path, "json", {"wrong-type": "nulls"}))
     assert str(caught.value) == (
         "a line of a source file is not a JSON object, and nothing was committed. Correct or remove it; with "
-        f'schema-drift, each line is one object, with double quotes. file=file://{path}, record={{"k": "b", "v", '
-        "log=spark.log"
+        f"schema-drift, each line is one object in UTF-8, with double quotes. file=file://{path}, "
+        'record={"k": "b", "v", log=spark.log'
     )
+
+
+@pytest.mark.spark
+def test_json_that_is_not_utf8_fails(tmp_path: Path, spark: SparkSession) -> None:
+    write_text(tmp_path, "a.json", "").write_bytes(b'{"k": "a\xff", "v": 1}\n')
+    with pytest.raises(InvalidJobError, match=r"is not a JSON object, .* record=\{\"k\": \"a\ufffd\""):
+        read(spark, source_of(tmp_path, "json", {"wrong-type": "nulls"}))
 
 
 @pytest.mark.spark

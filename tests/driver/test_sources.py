@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.config.sources import SourceSpec
+from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
 from tests.harness import SPARK, manifests, output_rows, run, write_json, write_parquet, write_text
 
@@ -111,3 +112,21 @@ def test_names_may_be_awkward(spark: SparkSession, tmp_path: Path) -> None:
         {"group": "a", "a.b": 1, "`tick`": 5, "summe": 3, "die größte Zahl": 2},
         {"group": "b", "a.b": 1, "`tick`": 5, "summe": 6, "die größte Zahl": 3},
     ]
+
+
+@pytest.mark.parametrize("where", ["", "WHERE k RLIKE '.'"], ids=["tasks", "spark"])
+@pytest.mark.parametrize("before", [[], ["a.json"]])
+def test_the_first_folder_of_partitions_that_comes_live_needs_a_start(
+    spark: SparkSession, tmp_path: Path, before: list[str], where: str
+) -> None:
+    """Whether tasks read the files, or Spark."""
+    (tmp_path / "in").mkdir()
+    for name in before:
+        write_json(tmp_path / "in", name, [{"k": "a", "v": 1}])
+    read = job(tmp_path, t=Source.json(tmp_path / "in", schema=DDL)).sql(f"SELECT * FROM t {where}")
+    steps = counted(read, tmp_path)
+    with pytest.raises(RetryableError, match=r"^the first folder of partitions .* Start the job again: it resumes"):
+        run(steps, spark, feed=[lambda: write_json(tmp_path / "in" / "day=1", "b.json", [{"k": "b", "v": 2}])])
+    run(steps, spark)
+    found = {row["k"]: row["s"] for row in output_rows(tmp_path / "out")}
+    assert found == {**({"a": 1} if before else {}), "b": 2}

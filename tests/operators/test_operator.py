@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.errors import InternalError
+from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateOperator
 from mixedmode.operators.aggregate.reduce import Grouping
@@ -120,14 +120,17 @@ def test_the_state_of_an_operator_is_described_for_the_manifest() -> None:
     }
 
 
-def test_more_rows_retracted_than_there_were_is_a_defect_and_said_so() -> None:
+def test_more_rows_retracted_than_there_were_are_named_with_what_may_be_the_reason() -> None:
     aggregator = aggregator_of(("sum", pa.int64()), counts_rows=True)
     operator = AggregateOperator(aggregator, KEYS, is_changelog=True, emits_retractions=False)
     table = map_side(operator, [pa.array(["a", "b"])], [pa.array([1, 2])], weights=[-1, 1])
-    with pytest.raises(InternalError) as caught:
+    with pytest.raises(InvalidJobError) as caught:
         run_epoch(operator, MemoryState(), table)
     assert str(caught.value) == (
-        "more rows were retracted than a key ever had. This is a defect; report it. keys_affected=1"
+        "a row was retracted that was never inserted: sql or a function before this step computes something else of "
+        "the same row than it did before. Undo the change of the function or of Spark's version, or make the function "
+        "return the same value for the same arguments each time; else use a new checkpoint folder and a new output "
+        "folder. If none of these is the reason, it is a defect; report it. affected=1"
     )
 
 

@@ -227,6 +227,40 @@ def test_a_stage_adds_its_event_time_and_the_sql_before_it() -> None:
     assert replace(stage, is_changelog=False).fingerprint == {"version": 1, "from": ["a"]}
 
 
+@pytest.mark.parametrize(
+    ("is_changelog", "argument", "identity", "compared"),
+    [
+        (True, "date(at)", {}, True),
+        (True, "`at`", {}, False),
+        (False, "date(at)", {}, False),
+        (False, "`at`", {"condition": "left.v < right.v"}, True),
+    ],
+)
+def test_settings_of_sql_are_compared_where_its_result_is_computed_again(
+    is_changelog: bool, argument: str, identity: Fingerprint, compared: bool
+) -> None:
+    """Of rows that are retracted, and of stored rows that meet new ones under a condition."""
+    stage = KeyedStage(
+        operator_id="a-step",
+        reads=Reads(("a",), stages=("a",)),
+        key_fields=(),
+        arguments=(argument,),
+        argument_types=(pa.date32(),),
+        event_time=None,
+        is_changelog=is_changelog,
+        operator=aggregate_operator(
+            step_of(source().key_by("k").aggregate(n="count(*)")),
+            StepColumns((pa.field("k", pa.string()),), {}, has_event_time=False, is_changelog=is_changelog),
+            lambda *path: str(path),
+        ),
+        identity=identity,
+        sql_settings={"sql.session.timeZone": "UTC"},
+    )
+    other = replace(stage, sql_settings={"sql.session.timeZone": "Asia/Tokyo"})
+    said = 'spark.sql.session.timeZone was "UTC" and is "Asia/Tokyo"' if compared else ""
+    assert changes(stage.fingerprint, other.fingerprint) == said
+
+
 if __name__ == "__main__":
     lines = (f"{json.dumps(name)}: {fingerprint_text(found)}" for name, found in fingerprints())
     GOLDEN.write_text("{\n" + ",\n".join(lines) + "\n}\n")

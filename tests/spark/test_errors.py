@@ -54,6 +54,30 @@ def test_a_record_that_does_not_parse_is_still_the_inputs_fault() -> None:
     assert isinstance(error, InvalidJobError)
 
 
+def test_a_line_of_csv_that_is_too_wide_for_spark_is_no_damaged_file() -> None:
+    error = told(
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.csv.  SQLSTATE: KD001\n"
+        f"Caused by: [MALFORMED_CSV_RECORD] Malformed CSV record: {'1,' * 30_000} SQLSTATE: KD000"
+    )
+    assert isinstance(error, InvalidJobError)
+    assert str(error) == (
+        "a line of CSV has more values than Spark's reader takes, and nothing was committed. Correct the file; or set "
+        "the option `maxColumns` of the source, which is 20480 if not set, to more: then the line is a wrong record as "
+        f"others are, or a dead letter. file=file:///in/a.csv, record={'1,' * 100}, log=/c/logs/spark.log"
+    )
+
+
+def test_a_file_with_two_columns_of_one_name_is_no_damaged_file() -> None:
+    error = told(
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.parquet.  SQLSTATE: KD001\n"
+        'Caused by: Found duplicate field(s) "k": [k, K] in case-insensitive mode. SQLSTATE: 42K0G'
+    )
+    assert isinstance(error, InvalidJobError)
+    cause = 'cause=Found duplicate field(s) "k": [k, K] in case-insensitive mode'
+    assert f"file=file:///in/a.parquet, {cause}" in str(error)
+    assert "damaged" not in str(error)
+
+
 READING = "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a%20b.json.gz.  SQLSTATE: KD001\n"
 
 
@@ -125,14 +149,18 @@ def test_two_starts_at_once_are_told_as_such(cause: str, place: str) -> None:
             "[CONFLICTING_PARTITION_COLUMN_NAMES] Found:\n\n\tlist #0: k\n\tlist #1: k, j\n\n SQLSTATE: KD009",
             "Found: list #0: k list #1: k, j",
         ),
+        (
+            "[CONFLICTING_DIRECTORY_STRUCTURES] Conflict.\nPaths:\n\n\tfile:/in\n\n\nIf provided. SQLSTATE: K",
+            "Conflict. Paths: file:/in",
+        ),
     ],
 )
 def test_a_folder_of_partitions_with_a_wrong_name_is_for_a_person_to_rename(cause: str, told_of: str) -> None:
     error = told(cause)
     assert isinstance(error, InvalidJobError)
     assert str(error) == (
-        "the name of a folder of partitions has no value of the column's type, or another column than the folders "
-        "beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
+        "the name of a folder of partitions has no value of the column's type, or no column or another one than the "
+        "folders beside it, and nothing was committed. Rename or move the folder; or declare the column as string in "
         f"`schema`, and cast it in a sql step. cause={told_of}, log=/c/logs/spark.log"
     )
 

@@ -130,7 +130,8 @@ def json_rows(lines: DataFrame, schema: StructType, drift: Drift, options: Mappi
         F.array_except(declared, names).alias("_missing"),
         text.decoded(F.col("value"), takes_arrays=False).alias("_text"),
     )
-    is_record = text.is_whole(F.col("_text")) & (F.size(text.records(F.col("_text"))) == 1)
+    is_text = F.is_valid_utf8(F.col(_LINE))  # otherwise Spark replaces bytes by U+FFFD
+    is_record = is_text & text.is_whole(F.col("_text")) & (F.size(text.records(F.col("_text"))) == 1)
     problems = [F.when(F.col("_new").isNull() | ~is_record, _message(NO_RECORD, record=F.substring(_LINE, 1, _SHOWN)))]
     if drift.new_column == "fail":
         problems.append(F.when(F.size("_new") > 0, _message(NEW_IN_RECORD, column=F.array_join("_new", ", "))))

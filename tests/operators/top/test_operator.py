@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixedmode.errors import InternalError
+from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import KeyedChanges
 from mixedmode.operators.interface import DELETE, INSERT
@@ -169,7 +169,7 @@ def _context(backend: Any) -> Any:
 
 def test_a_row_that_was_never_there_cannot_be_retracted() -> None:
     operator = top_of(2, [(0, False, True)], is_changelog=True)
-    with pytest.raises(InternalError, match="never had"):
+    with pytest.raises(InvalidJobError, match="never inserted"):
         run_epoch(operator, MemoryState(), sorted_rows(operator, [("a", 1, None, None)], [-1]))
 
 
