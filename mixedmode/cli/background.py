@@ -131,11 +131,11 @@ class JobStatus:
             yield f"{self.name}: was started on another machine; ask there. host={process.host}, process={process.pid}"
         elif self.is_running:
             word = "running" if self.pause is None else "paused"
-            yield f"{self.name}: {word}, process {process.pid} since {utc_text(process.started_ms)} UTC"
+            yield f"{self.name}: {word}, process {process.pid} since {utc_text(process.started_ms)}"
         else:
-            yield f"{self.name}: not running; process {process.pid} of {utc_text(process.started_ms)} UTC has ended"
+            yield f"{self.name}: not running; process {process.pid} of {utc_text(process.started_ms)} has ended"
         if self.pause is not None:
-            at = "" if self.pause.asked_ms is None else f" at {utc_text(self.pause.asked_ms)} UTC"
+            at = "" if self.pause.asked_ms is None else f" at {utc_text(self.pause.asked_ms)}"
             yield f"a pause was asked for{at}: no epoch begins until `mixedmode resume`"
         if self.trouble:
             yield self.trouble
@@ -257,4 +257,4 @@ def _row(place: ProcessPlace) -> Sequence[str]:
     if process is None:
         return "unknown", "record damaged", "", "", str(place.folder)
     word = "running" if process.is_running else "stopped" if process.is_of_this_host else f"on {process.host}"
-    return process.job, word, str(process.pid), f"{utc_text(process.started_ms)} UTC", str(place.folder)
+    return process.job, word, str(process.pid), f"{utc_text(process.started_ms)}", str(place.folder)

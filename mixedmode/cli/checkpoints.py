@@ -19,7 +19,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
 from mixedmode.cli.consoles import counted, human_bytes, utc_text
-from mixedmode.cli.display import watermark_text as with_zone
+from mixedmode.cli.display import watermark_text
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.state.lists import list_bytes
 from mixedmode.tasks.task_state import live_entries
@@ -154,7 +154,7 @@ def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
             f"{manifest.rows_out:,}",
             f"{manifest.pairs:,}",
             human_bytes(size),
-            watermark_text(manifest),
+            watermark_text(manifest.watermark_us),
             _offsets(manifest.offsets),
             utc_text(manifest.created_ms),
         )
@@ -234,18 +234,9 @@ def _step_watermarks(manifest: Manifest) -> Table:
     for heading in ("operator", "watermark"):
         table.add_column(heading)
     for name, watermark_us in manifest.step_watermarks.items():
-        table.add_row(name, _watermark(watermark_us))
-    table.add_row("all others", watermark_text(manifest))
+        table.add_row(name, watermark_text(watermark_us))
+    table.add_row("all others", watermark_text(manifest.watermark_us))
     return table
-
-
-def watermark_text(manifest: Manifest) -> str:
-    """Return the job's watermark as text."""
-    return _watermark(manifest.watermark_us)
-
-
-def _watermark(watermark_us: int | None) -> str:
-    return with_zone(watermark_us).removesuffix(" UTC")
 
 
 def _offsets(text: str) -> str:

@@ -47,8 +47,8 @@ def human_bytes(count: int) -> str:
 
 
 def utc_text(time_ms: int) -> str:
-    """Return a time, in milliseconds since 1970, for a person: 2024-05-01 09:30:00. It is in UTC."""
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """Return a time, in milliseconds since 1970, for a person: 2024-05-01 09:30:00 UTC."""
+    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def counted(count: int, noun: str) -> str:

@@ -10,8 +10,9 @@ from rich.table import Table
 from mixedmode.changes import fingerprint_text
 from mixedmode.checkpoint.savepoint import Savepoint, dispose_savepoint, find_savepoints, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.cli.checkpoints import list_table, operator_table, watermark_text
+from mixedmode.cli.checkpoints import list_table, operator_table
 from mixedmode.cli.consoles import counted, human_bytes, utc_text
+from mixedmode.cli.display import watermark_text
 from mixedmode.config import JobSpec, load_job
 from mixedmode.driver.savepoints import savepoint_of, take_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
@@ -52,7 +53,7 @@ def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
     lines = [
         f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {whole}",
         f"taken at     {utc_text(savepoint.taken_ms)}, copied at {utc_text(savepoint.created_ms)}",
-        f"watermark    {watermark_text(manifest)}",
+        f"watermark    {watermark_text(manifest.watermark_us)}",
         f"parallelism  {manifest.parallelism}, of at most {savepoint.job.max_parallelism}",
     ]
     lines += [f"{step}: {fingerprint_text(fingerprint)}" for step, fingerprint in savepoint.job.operators.items()]

@@ -19,7 +19,8 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
 from mixedmode.queryable.keys import key_of_text
-from mixedmode.sinks.shown import shown_rows
+from mixedmode.sinks.shown import shown_rows, shown_values
+from mixedmode.sinks.tables.text import as_text
 
 _KEYS_ON_SCREEN = 20
 _KEYS_COMPARED = 1000  # with a key that is not found, for a suggestion
@@ -77,8 +78,8 @@ def _not_found(state: StateSnapshot, answer: StateAnswer, keys: Sequence[str]) -
     fields = state.key_fields(answer.step, answer.name)
     near = ""
     if len(fields) == 1 and len(keys) == 1:
-        known = state.read(answer.step, name=answer.name, limit=_KEYS_COMPARED).table.column(fields[0].name).to_pylist()
-        near = did_you_mean(keys[0], {str(value) for value in known})
+        known = state.read(answer.step, name=answer.name, limit=_KEYS_COMPARED).table.column(fields[0].name)
+        near = did_you_mean(keys[0], {str(value) for value in shown_values(known)})
     values = f"step={answer.step}, name={answer.name}, epoch={answer.epoch}, key={', '.join(keys)}"
     return f"there is no state of {'this key' if len(keys) == 1 else 'any of these keys'}.{near} {values}"
 
@@ -104,14 +105,15 @@ def _print(answer: StateAnswer, form: StateFormat) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Return a table for CSV: lists, maps and records as JSON text."""
-    columns = [
-        pa.array([None if value is None else _json(value) for value in column.to_pylist()], pa.string())
-        if pa.types.is_nested(column.type)
-        else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)
+    """Return a table for CSV: lists, maps and records as JSON text, and times as text of any year."""
+    return pa.table([_flat_column(column) for column in table.columns], names=table.column_names)
+
+
+def _flat_column(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    if pa.types.is_nested(column.type):
+        return pa.array([None if value is None else _json(value) for value in shown_values(column)], pa.string())
+    is_time = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
+    return as_text(column.combine_chunks()) if is_time else column
 
 
 def _json(value: Any) -> str:

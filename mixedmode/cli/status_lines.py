@@ -7,8 +7,8 @@ under way. While the job waits, the intervals double up to 10 minutes, so that a
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
+from mixedmode.cli.consoles import utc_text
 from mixedmode.clock import Clock
 
 _FIRST_SECONDS = 10.0
@@ -54,8 +54,7 @@ class StatusLines:
             self._print(f"{self._text}, for {now - self._began:.0f} s")
 
     def _print(self, text: str) -> None:
-        at = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        self._say(f"{at:%Y-%m-%d %H:%M:%S} UTC  {text}")
+        self._say(f"{utc_text(self._clock.now_ms())}  {text}")
 
 
 @contextmanager

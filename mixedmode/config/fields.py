@@ -10,7 +10,6 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Self
-from zoneinfo import ZoneInfo, available_timezones
 
 from pydantic import (
     AfterValidator,
@@ -28,7 +27,7 @@ from pydantic_core import PydanticCustomError
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import Path
-from mixedmode.config.instants import parse_instant
+from mixedmode.config.instants import is_time_zone, parse_instant, time_zones
 from mixedmode.config.order import OrderBy
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.values import format_bytes, parse_bytes
@@ -302,14 +301,12 @@ def _duration_or_none(duration_ms: int | None) -> str:
 
 
 def _time_zone(name: str) -> str:
-    try:
-        ZoneInfo(name)
-    except (KeyError, ValueError, OSError) as error:  # not found, a path that leaves the folder, a folder
+    if not is_time_zone(name):
         text = (
             ": this time zone is not known. Write its name in the IANA database, such as Europe/Berlin."
-            f"{did_you_mean(name, available_timezones())} found={name}"
+            f"{did_you_mean(name, time_zones())} found={name}"
         )
-        raise refusal(((), text)) from error
+        raise refusal(((), text))
     return name
 
 

@@ -1,12 +1,35 @@
-"""Points in time in the texts of users: exactly what the text says, to the microsecond, or refused. Pure."""
+"""Points in time and time zones in the texts of users: exactly what the text says, to the microsecond, or refused."""
 
 import re
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, available_timezones
 
-__all__ = ["milliseconds_from", "parse_instant", "parse_time"]
+__all__ = ["is_time_zone", "milliseconds_from", "parse_instant", "parse_time", "time_zones"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FINER_THAN_MICROSECONDS = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
+
+#: beside the zones in a machine's folder: its own zone, and copies of zones, of which `right` counts leap seconds
+_OF_A_MACHINE = {"localtime", "posix", "posixrules", "right"}
+
+
+def time_zones() -> AbstractSet[str]:
+    """Return the names of the time zones of the IANA database."""
+    return available_timezones() - _OF_A_MACHINE
+
+
+def is_time_zone(name: str) -> bool:
+    """Return whether a name means a time zone, and the same one on every machine.
+
+    >>> is_time_zone("Europe/Berlin"), is_time_zone("localtime")
+    (True, False)
+    """
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # not found, a path that leaves the folder, a folder
+        return False
+    return name.partition("/")[0] not in _OF_A_MACHINE
 
 
 def parse_time(text: str) -> datetime | None:

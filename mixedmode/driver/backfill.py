@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.decide import Damaged, Refused, decide_start
@@ -37,6 +36,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.sinks import Sink
 from mixedmode.sinks.table import read_output
 from mixedmode.spark.session import open_session
+from mixedmode.time import shown_time
 from mixedmode.time.window_range import WindowRange
 
 __all__ = ["Backfilled", "backfill", "backfill_range", "backfill_spec", "refusal"]
@@ -168,7 +168,7 @@ def _check_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldes
         )
     closed_us = closed_until_us(step, oldest)
     if closed_us is None or windows.end_us > closed_us:
-        until = "none" if closed_us is None else f"{np.datetime64(closed_us, 'us')}Z"
+        until = "none" if closed_us is None else shown_time(closed_us)
         raise _refused(
             spec,
             "windows of the range are open, or were still open in the oldest checkpoint, to which the job may go "

@@ -16,7 +16,7 @@ from mixedmode.config.graph import MAIN
 from mixedmode.operators.window import TimeWindowAggregateOperator
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.time import MAX_TIME_US, TimeWindows
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US, TimeWindows, shifted_us
 from mixedmode.time.window_range import WindowRange
 
 __all__ = ["BackfillStep", "closed_until_us", "has_bounds", "replaceable_step"]
@@ -72,4 +72,6 @@ def closed_until_us(step: BackfillStep, manifest: Manifest) -> int | None:
     if manifest.is_final:
         return MAX_TIME_US
     watermark_us = manifest.step_watermarks.get(step.stage.operator_id, manifest.watermark_us)
-    return None if watermark_us is None else watermark_us - step.operator.allowed_lateness_us
+    if watermark_us is None or watermark_us == MIN_TIME_US:
+        return None
+    return shifted_us(watermark_us, -step.operator.allowed_lateness_us)

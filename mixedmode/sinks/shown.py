@@ -11,17 +11,25 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.sinks.tables.text import as_text
 
 _NOT_SHOWN = "(a time beyond the years 1 to 9999)"
 
 
 def shown_rows(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return `to_pylist`; times outside Python's range become text, as Arrow writes them."""
+    """Return `to_pylist`, with the columns of `shown_values`."""
+    columns = [shown_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def shown_values(column: pa.ChunkedArray) -> list[Any]:
+    """Return `to_pylist`; a column of times of which some are outside Python's range becomes text."""
     try:
-        return rows.to_pylist()  # type: ignore[no-any-return]
+        return column.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):
-        columns = [_shown(column) for column in rows.columns]
-        return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+        if pat.is_timestamp(column.type) or pat.is_date(column.type):
+            return as_text(column.combine_chunks()).to_pylist()  # type: ignore[no-any-return]
+        return [_value(scalar) for scalar in column]
 
 
 @contextmanager
@@ -35,12 +43,6 @@ def only_times_of_python(what: str) -> Iterator[None]:
             f"rows out in a sql step, or cast the column to bigint. cause={error}"
         )
         raise InvalidJobError(msg) from error
-
-
-def _shown(column: pa.ChunkedArray) -> list[Any]:
-    if pat.is_timestamp(column.type) or pat.is_date(column.type):
-        return column.cast(pa.string()).to_pylist()  # type: ignore[no-any-return]
-    return [_value(scalar) for scalar in column]
 
 
 def _value(scalar: pa.Scalar) -> Any:

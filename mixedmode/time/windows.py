@@ -39,7 +39,7 @@ TIME_LIMIT_US = 2**62  # of both signs, 146,000 years: beyond, bounds of windows
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAYS_MAX = 10_000  # 27 years: looking up all these days takes some milliseconds, less than grouping
-_FIRST_DAY, _LAST_DAY = -719_000, 2_932_000  # about the years 1 to 9999, for which Python knows a zone's clock
+_FIRST_US, _LAST_US = -719_000 * DAY_US, 2_932_000 * DAY_US  # about the years 1 to 9999, those of Python's datetime
 
 Int64s = npt.NDArray[np.int64]
 
@@ -239,19 +239,19 @@ class _LocalDays:
         return _mapped(ticks, self._begins)
 
     def _begins(self, days: Int64s) -> Int64s:
-        zone = ZoneInfo(self.time_zone)
-        ahead_us = [self._ahead_us(day, zone) for day in np.clip(days, _FIRST_DAY, _LAST_DAY).tolist()]
-        return days * DAY_US + self.offset_us - np.array(ahead_us, np.int64)
+        local_us, zone = days * DAY_US + self.offset_us, ZoneInfo(self.time_zone)
+        ahead_us = [_ahead_us(time_us, zone) for time_us in np.clip(local_us, _FIRST_US, _LAST_US).tolist()]
+        return local_us - np.array(ahead_us, np.int64)
 
-    def _ahead_us(self, day: int, zone: ZoneInfo) -> int:
-        """Return how far the zone's clock is ahead of UTC when the day begins, in microseconds.
 
-        fold=0 implements the rule of the module's docstring for times that the clock skips.
-        """
-        naive = (_EPOCH + timedelta(days=day, microseconds=self.offset_us)).replace(tzinfo=zone, fold=0)
-        ahead = naive.utcoffset()
-        assert ahead is not None, zone
-        return ahead // timedelta(microseconds=1)
+def _ahead_us(local_us: int, zone: ZoneInfo) -> int:
+    """Return how far a zone's clock is ahead of UTC when it shows a time, in microseconds.
+
+    fold=0 implements the rule of the module's docstring for times that the clock skips.
+    """
+    ahead = (_EPOCH + timedelta(microseconds=local_us)).replace(tzinfo=zone, fold=0).utcoffset()
+    assert ahead is not None, zone
+    return ahead // timedelta(microseconds=1)
 
 
 def _scale(offset_us: int, time_zone: str | None) -> _Scale:

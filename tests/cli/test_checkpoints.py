@@ -20,6 +20,7 @@ from mixedmode.tasks.task_state import live_entries
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.checkpoint.examples import IDENTITY, a_manifest
 from tests.checkpoint.folders import FakeJob, damage
+from tests.cli.shell import with_zones
 from tests.differential.test_time_in_chains import ON_SPARK, Step, by_key, earliest, play, tumbling
 from tests.harness import manifests
 
@@ -34,7 +35,7 @@ def report(folder: Path, manifests: list[Manifest]) -> list[str]:
     console = Console(width=200)
     with console.capture() as capture:
         console.print(checkpoint_report(folder))
-    return [line.rstrip() for line in capture.get().splitlines()]
+    return with_zones([line.rstrip() for line in capture.get().splitlines()])
 
 
 @pytest.mark.parametrize(
@@ -42,9 +43,9 @@ def report(folder: Path, manifests: list[Manifest]) -> list[str]:
     [
         (None, "none"),
         (MIN_TIME_US, "none"),
-        (-SECOND_US, "1969-12-31 23:59:59"),
-        (951_782_400 * SECOND_US + 999_999, "2000-02-29 00:00:00"),
-        (253_402_300_800 * SECOND_US, "10000-01-01 00:00:00"),
+        (-SECOND_US, "1969-12-31 23:59:59 UTC"),
+        (951_782_400 * SECOND_US + 999_999, "2000-02-29 00:00:00 UTC"),
+        (253_402_300_800 * SECOND_US, "10000-01-01 00:00:00 UTC"),
         (MAX_TIME_US, "end of input"),
     ],
 )
@@ -57,7 +58,7 @@ def test_the_watermarks_of_steps_that_some_sources_reach_are_shown(tmp_path: Pat
     manifest = replace(a_manifest(), watermark_us=None, step_watermarks={"windows": 0})
     lines = report(tmp_path, [manifest])
     assert lines[lines.index(f"watermarks after epoch {manifest.epoch}") + 2 :] == [
-        "windows     1970-01-01 00:00:00",
+        "windows     1970-01-01 00:00:00 UTC",
         "all others  none",
     ]
 
@@ -103,7 +104,7 @@ def test_the_subtasks_of_each_epoch_and_step_are_shown_and_what_was_asked_for(tm
     assert not [line for line in shown if "asked for" in line]
     asked = RescaleRequest(0, Subtasks(4, {"own": 2}), Subtasks(), is_automatic=True, reason="busy", created_ms=1_000)
     RescaleLog(ObjectStore(tmp_path)).add(lambda _newest: asked)
-    assert report(tmp_path, [])[-1] == "subtasks asked for at 1970-01-01 00:00:01: 4, of step own 2: busy"
+    assert report(tmp_path, [])[-1] == "subtasks asked for at 1970-01-01 00:00:01 UTC: 4, of step own 2: busy"
 
 
 def test_verifying_tells_what_is_damaged_of_each_checkpoint(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_list_shows_all_below_a_folder(job: Path) -> None:
     os.truncate(job / "kept" / "b" / "savepoint.json", 20)
     heading, *rows = lines(command("list", job))
     assert heading.split() == ["savepoint", "job", "epoch", "taken", "at", "entries", "size"]
-    assert rows[0].split() == [f"{job}/kept/a", "orders", "1", "2023-11-14", "22:13:20", "42", "4.0", "KiB"]
+    assert rows[0].split() == [f"{job}/kept/a", "orders", "1", "2023-11-14", "22:13:20", "UTC", "42", "4.0", "KiB"]
     assert rows[1].split() == [f"{job}/kept/b", "damaged"]
 
 
@@ -85,7 +85,7 @@ def test_inspect_shows_what_is_in_it_and_that_it_is_whole(job: Path) -> None:
     command("create", job / "checkpoints", job / "sp")
     shown = lines(command("inspect", job / "sp"))
     assert shown[0].startswith("savepoint of orders after epoch 1: all 12 files are whole, ")
-    assert shown[1].startswith("taken at     2023-11-14 22:13:20, copied at ")
+    assert shown[1].startswith("taken at     2023-11-14 22:13:20 UTC, copied at ")
     assert shown[2:7] == [
         "watermark    none",
         "parallelism  2, of at most 128",

@@ -137,6 +137,18 @@ def test_a_global_window_has_a_count() -> None:
                 )
             ],
         ),
+        *(
+            (
+                {"tumbling": {"size": "1d", "time-zone": name}},
+                [
+                    (
+                        "tumbling.time-zone: this time zone is not known. Write its name in the IANA database, such as "
+                        f"Europe/Berlin. found={name}"
+                    )
+                ],
+            )
+            for name in ("localtime", "posixrules", "right/UTC")
+        ),
         ({"tumbling": {"size": "1d", "time-zone": ""}}, ["tumbling.time-zone must not be empty."]),
         (
             {"sliding": "1h"},

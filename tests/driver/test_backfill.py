@@ -15,9 +15,11 @@ from mixedmode.config import SinkSpec, SourceSpec
 from mixedmode.driver.backfill import backfill, backfill_range, refusal
 from mixedmode.driver.run import RunOptions
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.plan.backfill import BackfillStep, replaceable_step
+from mixedmode.plan.backfill import BackfillStep, closed_until_us, replaceable_step
 from mixedmode.sinks.table import read_output
 from mixedmode.testing.local_plan import local_plan
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
+from tests.checkpoint.examples import a_manifest
 from tests.faults.in_process import dies_at
 from tests.harness import SPARK, ManualClock, run, write_json
 
@@ -176,6 +178,22 @@ def test_only_steps_that_keep_windows_apart_can_be_computed_again(
     else:
         assert isinstance(found, str)
         assert why in found
+
+
+@pytest.mark.parametrize(
+    ("watermark_us", "closed_us"),
+    [(None, None), (MIN_TIME_US, None), (MIN_TIME_US + 1, MIN_TIME_US), (0, -3_600_000_000)],
+)
+def test_windows_are_closed_once_the_watermark_is_beyond_their_allowed_lateness(
+    tmp_path: Path, watermark_us: int | None, closed_us: int | None
+) -> None:
+    source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
+    job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c").key_by("k")
+    counted = job.window(tumbling="1h", allowed_lateness="1h").aggregate(n="count(*)")
+    step = replaceable_step(local_plan(counted.write(Sink.parquet(tmp_path / "out")).spec, lambda *_: "job", {}))
+    assert isinstance(step, BackfillStep)
+    assert closed_until_us(step, replace(a_manifest(), watermark_us=watermark_us)) == closed_us
+    assert closed_until_us(step, replace(a_manifest(), watermark_us=watermark_us, is_final=True)) == MAX_TIME_US
 
 
 def test_without_a_keyed_step_no_range_is_ever_closed(tmp_path: Path) -> None:

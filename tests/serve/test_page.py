@@ -1,6 +1,7 @@
 """The page in a real Chromium: it follows a job through backlog, flip and live, at both widths, light and dark."""
 
 import os
+import re
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,6 +16,7 @@ from mixedmode.serve.app import Site
 from mixedmode.serve.folders import open_folders
 from mixedmode.serve.graph import graph_of_job
 from mixedmode.serve.server import Server
+from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.serve import story
 from tests.serve.chromium import BROWSER, Page, chromium_page
 from tests.serve.site import Served, committed, served
@@ -122,6 +124,30 @@ def test_over_folders_the_page_shows_one_job_at_a_time_without_charts_of_times(p
         page.value(f"{jobs}.value = 'totals'; {jobs}.dispatchEvent(new Event('change'))")
         page.wait("document.body.dataset.epoch === '2' && document.getElementById('name').textContent === 'totals'")
         assert page.value("document.getElementById('control').hidden") is True
+        assert page.complaints == []
+
+
+def test_the_times_of_the_page_have_their_date_and_zone(page: Page, tmp_path: Path) -> None:
+    """Also of a watermark that is years behind the clock, or beyond the dates of JavaScript."""
+    shown = {
+        1_704_106_799_999_999: "watermark 2024-01-01 10:59:59 UTC",
+        -1: "watermark 1969-12-31 23:59:59 UTC",
+        253_402_300_800_000_000: "watermark +010000-01-01 00:00:00 UTC",
+        MAX_TIME_US - 1: "watermark 9,223,372,036,854,776 ms since 1970",
+        MIN_TIME_US + 1: "watermark -9,223,372,036,854,776 ms since 1970",
+    }
+    with served(tmp_path) as site:
+        page.open(site.server.url, width=1000, height=800, is_dark=False)
+        page.wait("document.getElementById('name')?.textContent === 'totals'")
+        site.job.mark("savepoint", "savepoint of epoch 7")
+        for epoch, (watermark_us, text) in enumerate(shown.items()):
+            site.tell(committed(epoch, watermark_us=watermark_us))
+            page.wait(f"document.body.dataset.epoch === '{epoch}'")
+            page.wait(f"document.getElementById('tiles').innerText.includes('{text}')")
+        page.wait("document.getElementById('marks').innerText.includes('savepoint of epoch 7')")
+        times = page.value("document.body.textContent.match(/.{0,11}\\d\\d:\\d\\d:\\d\\d.{0,4}/g)")
+        assert len(times) > 1
+        assert [text for text in times if not re.fullmatch(r".*\d-\d\d-\d\d \d\d:\d\d:\d\d UTC", text)] == []
         assert page.complaints == []
 
 

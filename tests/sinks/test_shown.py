@@ -2,16 +2,20 @@
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from mixedmode.cli.state import _flat
 from mixedmode.cli.table import _shown as table_shown
 from mixedmode.config.partitions import parse_partition
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.partitions import FolderRows
 from mixedmode.sinks.printed import print_rows
-from mixedmode.sinks.shown import shown_rows
+from mixedmode.sinks.shown import shown_rows, shown_values
 
 YEAR_10000_US = 253_402_300_800_000_000
 TYPES: dict[str, tuple[pa.DataType, Any]] = {
@@ -39,6 +43,20 @@ def test_rows_are_shown_to_a_person(name: str, nested: bool, capsys: pytest.Capt
     assert ("(a time beyond" if nested else years[name]) in printed[1]
     assert [row[EPOCH_COLUMN] for row in shown_rows(rows(name, nested=nested))] == [7, 7, 7]
     assert table_shown(rows(name, nested=nested), 3) is not None
+
+
+@given(st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=5), st.sampled_from([None, "UTC"]))
+@example([1_714_521_600_000 * 1_000_000], "UTC")  # milliseconds that were read as seconds: the year 56301
+def test_times_are_shown_with_their_own_year(times: list[int | None], zone: str | None) -> None:
+    column = pa.array(times, pa.int64()).cast(pa.timestamp("us", zone))
+    shown = shown_values(pa.chunked_array([column]))
+    flat = _flat(pa.table({"at": column})).column("at").to_pylist()
+    for time, *texts in zip(times, shown, flat, strict=True):
+        if time is None:
+            assert texts == [None, None]
+        else:
+            begins = str(np.datetime64(time // 1_000_000, "s")).replace("T", " ")
+            assert [str(text)[: len(begins)] for text in texts] == [begins, begins]
 
 
 @pytest.mark.parametrize("name", TYPES)

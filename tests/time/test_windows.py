@@ -211,10 +211,14 @@ def test_a_day_that_was_left_out_makes_no_window_of_its_own() -> None:
 
 
 def test_times_beyond_the_years_that_a_time_zone_knows_have_windows_too() -> None:
-    for time in (-(2**61), 2**61):
-        ((start, end),) = windows_of(Tumbling(DAY_US, 0, "Europe/Berlin"), time)
-        assert start <= time < end
-        assert end - start == DAY_US
+    size = 2000 * DAY_US
+    for time in (-(2**61), instant("0001-01-01 00:00"), instant("9999-12-31 00:00"), 2**61):
+        for offset in (0, 999 * DAY_US, 1999 * DAY_US):
+            ((start, end),) = windows_of(Tumbling(size, offset, "Europe/Berlin"), time)
+            assert start <= time < end
+            assert end - start == pytest.approx(size, abs=HOUR_US)
+            slid = windows_of(Sliding(2 * size, size, offset, "Europe/Berlin"), time)
+            assert [start <= time < end for start, end in slid] == [True, True]
 
 
 def test_a_time_that_no_window_can_be_told_for_is_refused() -> None:

@@ -1,7 +1,7 @@
 // Charts by epoch: one column for each of the newest epochs, stacked by series. Drawn again at each change and width.
 
 import { html, svg, tip } from "./dom.js";
-import { time } from "./format.js";
+import { dateTime } from "./format.js";
 
 const HEIGHT = 150, LEFT = 66, BOTTOM = 20, TOP = 6, COLUMN_MIN = 5, COLUMN_MAX = 22, SERIES_MAX = 8;
 
@@ -77,7 +77,7 @@ export class Chart {
     tip(drawing, (event) => {
       const index = Math.floor((event.clientX - drawing.getBoundingClientRect().left - LEFT) / step);
       const epoch = epochs[index];
-      return epoch && known[index] ? [`epoch ${epoch.epoch} · ${epoch.kind} · ${time(epoch.committed_ms)} UTC`, ...series.map((one) => `${one.name}: ${this.format(one.values[index])}`)] : null;
+      return epoch && known[index] ? [`epoch ${epoch.epoch} · ${epoch.kind} · ${dateTime(epoch.committed_ms)}`, ...series.map((one) => `${one.name}: ${this.format(one.values[index])}`)] : null;
     });
     this.box.replaceChildren(drawing);
     this.showLegend(epochs, series);

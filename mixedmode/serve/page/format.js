@@ -31,5 +31,9 @@ export const secondUnit = (value) => [86400, 3600, 60].find((unit) => Math.abs(v
 
 export const ago = (ms) => (ms < 1000 ? "now" : `${seconds(ms / 1000)} ago`);
 
-export const time = (ms) => (ms == null ? "–" : new Date(ms).toISOString().slice(11, 19));
-export const dateTime = (ms) => (ms == null ? "–" : `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")} UTC`);
+// A time with its date and zone. Event times may be beyond the dates of JavaScript, which end about the year 275760.
+export function dateTime(ms) {
+  if (ms == null) return "–";
+  const date = new Date(ms);
+  return Number.isNaN(date.getTime()) ? `${COUNT.format(ms)} ms since 1970` : `${date.toISOString().slice(0, -5).replace("T", " ")} UTC`;
+}

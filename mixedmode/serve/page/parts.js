@@ -1,7 +1,7 @@
 // The parts of the page that are text: progress, figures, steps, checkpoints, events.
 
 import { byId, html } from "./dom.js";
-import { ago, bytes, count, dateTime, seconds, short, time } from "./format.js";
+import { ago, bytes, count, dateTime, seconds, short } from "./format.js";
 
 const PHASES = ["planning", "reading", "sorting", "processing", "storing", "done"];
 const LONG_MS = 5000; // a live epoch is shown once it takes longer, so that the page does not jump at each epoch
@@ -39,11 +39,11 @@ export function showTiles(job, epochs, now) {
   const spent = timed.reduce((sum, epoch) => sum + epoch.seconds, 0);
   const sum = (field) => epochs.reduce((total, epoch) => total + (epoch[field] ?? 0), 0);
   const tiles = [
-    ["epoch", newest ? count(newest.epoch) : "–", "the newest commit"], ["committed", newest ? ago(now - newest.committed_ms) : "–", newest ? `at ${time(newest.committed_ms)} UTC` : ""],
+    ["epoch", newest ? count(newest.epoch) : "–", "the newest commit"], ["committed", newest ? ago(now - newest.committed_ms) : "–", newest ? `at ${dateTime(newest.committed_ms)}` : ""],
     ["records/s", newest?.records_per_second == null ? "–" : short(newest.records_per_second), "of the newest epoch"],
     ["epoch time", timed.length ? seconds(spent / timed.length) : "–", `mean of ${timed.length} epochs`],
     ["lag of processing", seconds(newest?.processing_lag_seconds), "of the oldest record, beyond the interval"],
-    ["lag of event time", seconds(newest?.event_time_lag_seconds), newest?.watermark_ms == null ? "no watermark" : `watermark ${time(newest.watermark_ms)} UTC`],
+    ["lag of event time", seconds(newest?.event_time_lag_seconds), newest?.watermark_ms == null ? "no watermark" : `watermark ${dateTime(newest.watermark_ms)}`],
     ["state", newest ? bytes(newest.state_bytes) : "–", "committed"],
     ["late", count(sum("records_late")), "in the epochs shown"], ["skipped", count(sum("records_skipped")), "in the epochs shown"],
     ...(job.failures_in_a_row == null ? [] : [["failures", count(job.failures_in_a_row), "of the epoch, in a row"]])];
@@ -90,5 +90,5 @@ export function showMarks(marks) {
   const shown = [...marks].reverse().slice(0, 30);
   byId("marks").replaceChildren(...(shown.length ? shown : [null]).map((mark) => (mark == null
     ? html("li", { class: "quiet" }, "nothing yet")
-    : html("li", {}, html("time", {}, time(mark.at_ms)), html("span", { class: `badge ${mark.kind.replace(" ", "-")}` }, mark.kind), html("span", {}, mark.text)))));
+    : html("li", {}, html("time", {}, dateTime(mark.at_ms)), html("span", { class: `badge ${mark.kind.replace(" ", "-")}` }, mark.kind), html("span", {}, mark.text)))));
 }

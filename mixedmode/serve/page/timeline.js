@@ -1,7 +1,7 @@
 // The timeline: a strip of phases over time, with marks above it.
 
 import { html, svg, tip } from "./dom.js";
-import { dateTime, seconds, time } from "./format.js";
+import { dateTime, seconds } from "./format.js";
 
 const HEIGHT = 74, STRIP = 22, STRIP_TOP = 26;
 
@@ -37,7 +37,7 @@ export class Timeline {
     const points = marks.filter((mark) => mark.at_ms >= from).map((mark) => svg("g", { class: `mark ${mark.kind.replace(" ", "-")}` },
       svg("line", { x1: x(mark.at_ms), x2: x(mark.at_ms), y1: 14, y2: STRIP_TOP + STRIP }), svg("circle", { cx: x(mark.at_ms), cy: 10, r: 4.5 })));
     const labels = [[from, "start"], [(from + end) / 2, "middle"], [end, "end"]].filter((_, index) => index !== 1 || width > 500).map(([ms, anchor]) =>
-      svg("text", { class: "axis", x: x(ms), y: HEIGHT - 8, "text-anchor": anchor }, anchor === "start" ? dateTime(ms) : time(ms)));
+      svg("text", { class: "axis", x: x(ms), y: HEIGHT - 8, "text-anchor": anchor }, dateTime(ms)));
     const drawing = svg("svg", { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: "img", "aria-label": kinds.join(", then ") }, ...drawn, ...points, ...labels);
     tip(drawing, (event) => this.at(event.clientX - drawing.getBoundingClientRect().left, x));
     this.element.replaceChildren(drawing, html("ul", { class: "legend" }, ...kinds.map((kind) =>
