@@ -200,7 +200,7 @@ class EpochRunner:
         limit_ms = None if given.policy.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.task.epoch}"
         try:
-            with context.records.located(), deadline(given.session, limit_ms, tag=tag):
+            with context.records.reading(), deadline(given.session, limit_ms, tag=tag):
                 result = context.executor.run_epoch(given.task, given.frame)
                 result = replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
             context.topic_ids.check_read(before, given.offsets)
