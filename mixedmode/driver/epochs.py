@@ -122,6 +122,7 @@ class EpochRunner:
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         policy = EpochPolicy(is_backlog=False, strategy="streaming")
         timing, plan = self._timing(policy).at_the_end(), self._context.plan
+        self._context.records.check({}, {}, self._context.line_sources)  # files of earlier epochs may change now
         task = EpochTask.after(latest, plan, settings(epoch, policy), epoch, policy.strategy, timing)
         logs = () if latest is None else latest.source_logs
         self._run_tolerantly(EpochInput(session, None, task, policy, offsets="", source_logs=logs))

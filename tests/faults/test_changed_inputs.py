@@ -7,6 +7,8 @@ from typing import Literal
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.driver.epochs import EpochRunner, SettingsOf
+from mixedmode.driver.phases import Until
 from mixedmode.errors import RetryableError
 from mixedmode.executor.protocol import EpochResult, EpochTask
 from mixedmode.executor.spark import SparkExecutor
@@ -62,3 +64,51 @@ def test_a_file_that_changes_under_its_epoch_is_told_and_read_again_by_the_next_
     assert output_rows(tmp_path / "out") == []
     run(job, spark)
     assert output_rows(tmp_path / "out") == [{"v": 1, "n": file.read_text().count(LINE)}]
+
+
+def test_a_file_may_change_once_its_epoch_is_committed(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The epoch that ends the job reads no file."""
+    file = write_text(tmp_path / "in", "a.json", LINE * 2)
+    source = Source.json(tmp_path / "in", schema="v bigint")
+    job = Job("changed", sources={"s": source}, mode="mixed", checkpoint_dir=tmp_path / "checkpoints", spark=SPARK)
+    job = job.key_by("v").aggregate(n="count(*)").write(Sink.json(tmp_path / "out"))
+    run_final = EpochRunner.run_final
+
+    def change_and_run(runner: EpochRunner, session: SparkSession, settings: SettingsOf) -> None:
+        file.unlink()
+        run_final(runner, session, settings)
+
+    monkeypatch.setattr(EpochRunner, "run_final", change_and_run)
+    recording = run(job, spark, until=Until.DRAINED)
+    assert len(recording.committed) == 2
+    assert output_rows(tmp_path / "out") == [{"v": 1, "n": 2}]
+
+
+def test_a_repeat_of_an_epoch_reads_the_file_as_it_is_then(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_text(tmp_path / "in", "a.json", LINE * 2)
+    source = Source.json(tmp_path / "in", schema="v bigint")
+    job = Job(
+        "changed",
+        sources={"s": source},
+        mode="mixed",
+        checkpoint_dir=tmp_path / "checkpoints",
+        checkpoint_interval="50ms",
+        tolerable_failed_checkpoints=1,
+        spark=SPARK,
+    )
+    job = job.key_by("v").aggregate(n="count(*)").write(Sink.json(tmp_path / "out"))
+    run_epoch, changes = SparkExecutor.run_epoch, [appended]
+
+    def run_and_change(executor: SparkExecutor, task: EpochTask, rows: DataFrame | None) -> EpochResult:
+        result = run_epoch(executor, task, rows)
+        if changes:
+            changes.pop()(file)
+        return result
+
+    monkeypatch.setattr(SparkExecutor, "run_epoch", run_and_change)
+    run(job, spark)
+    assert output_rows(tmp_path / "out") == [{"v": 1, "n": 3}]
