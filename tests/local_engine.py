@@ -32,6 +32,7 @@ from mixedmode.expressions import Call, Column, Query
 from mixedmode.job import Job
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.source import Admission
+from mixedmode.spark.file_lengths import FileState
 from mixedmode.state import merging
 from mixedmode.testing.local_plan import local_plan
 from tests.harness import Feed, Recording, run
@@ -189,10 +190,10 @@ class LocalInputs(Inputs):
         return (0,)
 
     @override
-    def present(self, urls: Sequence[str]) -> dict[str, int]:
+    def present(self, urls: Sequence[str]) -> dict[str, FileState]:
         missing = [url for url in urls if url not in self._local.world.files]
         assert not missing, missing
-        return dict.fromkeys(urls, 1)
+        return dict.fromkeys(urls, (1, 1))
 
     @override
     def settings(self, *given: Any, **named: Any) -> StageSettings:

@@ -42,14 +42,19 @@ def temporary_folder(prefix: str) -> AbstractContextManager[Path]:
 def _new(parent: Path, prefix: str) -> tuple[Path, IO[str]]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-        lock = (folder / LOCK).open("w")
+        try:
+            lock = (folder / LOCK).open("w")
+        except FileNotFoundError:  # another process took the new folder for an abandoned one
+            continue
         if try_lock(lock) and holds(folder, lock):
             return folder, lock
-        lock.close()  # another process took the new folder for an abandoned one
+        lock.close()  # the same
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:
     for folder in parent.glob(f"{prefix}*"):
-        with suppress(OSError), (folder / LOCK).open("r+") as lock:  # without the file, its process has just begun
+        with suppress(OSError):
+            folder.rmdir()  # an empty one: its process has ended before it made the file, or makes another folder
+        with suppress(OSError), (folder / LOCK).open("r+") as lock:
             if try_lock(lock):
                 shutil.rmtree(folder, ignore_errors=True)

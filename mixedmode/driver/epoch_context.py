@@ -21,6 +21,7 @@ from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sinks import Sinks
+from mixedmode.spark.file_lengths import FileState
 from mixedmode.spark.folder import SparkFolder
 
 __all__ = ["EpochContext", "EpochInput"]
@@ -31,8 +32,8 @@ class EpochContext:
     """Everything that stays the same for all epochs of a run.
 
     `stop`: set when the run shall end after the current epoch. `log_file`: of Spark. `line_sources`: for each line of
-    Spark's offset entries, the number of its source. `present`: returns {input file that exists: bytes}. `files_of`:
-    returns {source: its files of an epoch}.
+    Spark's offset entries, the number of its source. `present`: returns {input file that exists: its state}.
+    `files_of`: returns {source: its files of an epoch}.
     """
 
     spec: JobSpec
@@ -50,7 +51,7 @@ class EpochContext:
     dead_letters: DeadLetters
     backlogs: SourceBacklogs
     line_sources: Sequence[int]
-    present: Callable[[Sequence[str]], Mapping[str, int]]
+    present: Callable[[Sequence[str]], Mapping[str, FileState]]
     files_of: Callable[[FilesOf], Mapping[str, tuple[str, ...]]]
     records: InputRecords
     aside: Aside

@@ -122,6 +122,7 @@ class EpochRunner:
         epoch = Epoch(0 if latest is None else latest.epoch + 1)
         policy = EpochPolicy(is_backlog=False, strategy="streaming")
         timing, plan = self._timing(policy).at_the_end(), self._context.plan
+        self._context.records.check({}, {}, self._context.line_sources)  # files of earlier epochs may change now
         task = EpochTask.after(latest, plan, settings(epoch, policy), epoch, policy.strategy, timing)
         logs = () if latest is None else latest.source_logs
         self._run_tolerantly(EpochInput(session, None, task, policy, offsets="", source_logs=logs))
@@ -200,7 +201,7 @@ class EpochRunner:
         limit_ms = None if given.policy.is_backlog else context.spec.execution.checkpointing.timeout_ms
         tag = f"mixedmode-{context.generation}-{given.task.epoch}"
         try:
-            with context.records.located(), deadline(given.session, limit_ms, tag=tag):
+            with context.records.reading(), deadline(given.session, limit_ms, tag=tag):
                 result = context.executor.run_epoch(given.task, given.frame)
                 result = replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
             context.topic_ids.check_read(before, given.offsets)

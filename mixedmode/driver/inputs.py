@@ -19,7 +19,7 @@ from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.sides import batches_of_sides, sides_of, streams_of_sides, united
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
-from mixedmode.spark.file_lengths import file_lengths
+from mixedmode.spark.file_lengths import FileState, file_states
 from mixedmode.spark.session import cores
 
 
@@ -86,8 +86,8 @@ class Inputs:
         """Return the number of the source of each line of Spark's offset entries."""
         return line_sources(self.stream(lambda _source: Admission()))
 
-    def present(self, urls: Sequence[str]) -> dict[str, int]:
-        """Return {URL: bytes} of those of the planned files that exist.
+    def present(self, urls: Sequence[str]) -> dict[str, FileState]:
+        """Return {URL: its state} of those of the planned files that exist.
 
         Raise CorruptStateError if a file does not exist, unless the job's settings tell Spark to skip missing files.
         """
@@ -95,7 +95,7 @@ class Inputs:
         for source in self._spec.sources.values():
             for side in getattr(source, "sides", {"": source}).values():
                 options |= getattr(side, "options", {})
-        found = file_lengths(self.session, urls, options)
+        found = file_states(self.session, urls, options)
         gone = [url for url in urls if url not in found]
         if gone and not ignores_missing(self.session):
             raise inputs_gone(gone, planned=len(urls))

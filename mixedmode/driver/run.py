@@ -177,12 +177,13 @@ class _Run:
                 fires_all=True,
             )
             task = EpochTask.after(None, self._plan, settings, Epoch(0), "sorted", timing.at_the_end())
-            with self._records.located():
+            with self._records.reading():
                 rows = self._inputs.batch()
                 self._expired.look_at_batch()
                 result = self._executor.run_epoch(replace(task, files=self._inputs.batch_files()), rows)
                 self._expired.look_at_batch(is_read=True)
-            sinks.publish(Epoch(0), (*result.outputs, *self._dead_letters.stage_batch(Epoch(0), settings)))
+                dead = self._dead_letters.stage_batch(Epoch(0), settings)
+            sinks.publish(Epoch(0), (*result.outputs, *dead))
             observer(
                 EpochCommitted(
                     epoch=Epoch(0),

@@ -52,6 +52,11 @@ class VersionsRead:
         found = {name: version.changed() for name, version in self.versions.items()}
         return {name: what for name, what in found.items() if what is not None}
 
+    def reasons(self) -> dict[str, str]:
+        """Return {dimension: why an attempt may have failed on it}."""
+        found = {name: version.changed() or version.lost() for name, version in self.versions.items()}
+        return {name: what for name, what in found.items() if what is not None}
+
     def with_rows(self, query: Query) -> Query:
         """Return a query with the rows of the dimensions that it joins.
 
@@ -120,9 +125,10 @@ def unstable(changes: Mapping[str, str], attempts: int) -> RetryableError:
     """Return the error for dimensions that changed during each attempt at an epoch."""
     told = "; ".join(f"{name}: {what}" for name, what in changes.items())
     msg = (
-        "the files of a dimension changed each time that the epoch had read them, so its rows could have been joined "
-        "with two versions. Nothing of the epoch was committed. Replace the files less often, or all at once: put them "
-        "into a Delta Lake or Iceberg table, whose versions can be read while it changes. "
+        "files of a dimension changed or were removed each time that the epoch read them, so its rows could have been "
+        "joined with two versions. Nothing of the epoch was committed. Replace the files less often, or all at once: "
+        "put them into a Delta Lake or Iceberg table, whose versions can be read while it changes; there, remove old "
+        "versions only when they are older than an epoch takes. "
         f"attempts={attempts}, changed={told}"
     )
     return RetryableError(msg)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -69,7 +70,7 @@ class SparkExecutor:
     def _run(self, task: EpochTask, rows: DataFrame | None) -> EpochResult:
         """Run the stages of one epoch, with the newest version of each dimension.
 
-        If rows between two stages were computed twice, or files of a dimension have changed meanwhile, run them again.
+        If rows between two stages were computed twice, or a dimension has changed meanwhile, run them again.
         """
         # a micro-batch belongs to the session of its query, which has the settings and views of that query
         session = self.session if rows is None else rows.sparkSession
@@ -78,8 +79,8 @@ class SparkExecutor:
             read = self.dimensions.newest(session)
             try:
                 result = EpochRun(session, task, read).result(rows)
-            except PySparkException as error:
-                changes = read.changes()
+            except (PySparkException, Py4JError) as error:
+                changes = read.reasons()
                 if changes and is_last:
                     raise unstable(changes, _REPEATS + 1) from error
                 if not (changes or raised_by_query(error, COMPUTED_TWICE)):

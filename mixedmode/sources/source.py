@@ -10,6 +10,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import REFUSALS, spark_text
+from mixedmode.spark.file_lengths import FileState
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +62,19 @@ class NotesBeginning(Protocol):
 
 @runtime_checkable
 class ChecksFiles(Protocol):
-    """A source of files that checks in them what Spark's reader would ignore."""
+    """A source of files that checks in them what Spark's reader would ignore, and whether they stay as they are."""
 
     @abstractmethod
-    def check_files(self, files: Mapping[str, int]) -> None:
+    def check_files(self, files: Mapping[str, FileState]) -> None:
         """Raise InvalidJobError if Spark's reader would ignore a part of these files. Called before an epoch runs.
 
-        files: {URL: bytes}.
+        files: {URL: its state}.
+        """
+
+    @abstractmethod
+    def changed_file(self) -> str | None:
+        """Return which file is changed or gone since `check_files` or `batch`, or since the last call; None if all are
+        as before.
         """
 
     @abstractmethod

@@ -21,12 +21,14 @@ class TableVersion:
 
     name: what the version is, for a person and for the manifest, such as "snapshot 7" or "2 files, 318 bytes, 0f3a".
     Two versions of one table with equal names have equal rows. changed: returns what of the version has changed since
-    it was found, or is gone; None if nothing has.
+    it was found, or is gone; None if nothing has. lost: returns why the version could not be read, if a part of it was
+    removed; None if all of it exists. It is called after a failure, as it may take long.
     """
 
     name: str
     frame: DataFrame
     changed: Callable[[], str | None] = _never
+    lost: Callable[[], str | None] = _never
 
     def is_of(self, session: SparkSession) -> bool:
         """Return whether the frame belongs to a session. Spark has a session of its own for each query."""

@@ -270,9 +270,8 @@ def _to_repeat(text: str) -> str | None:
         return (
             "a file that the epoch has to read is gone, and nothing of the epoch was committed. Restore the file, and "
             "start the job again: it resumes. VACUUM removes files of a Delta table that were compacted or replaced: "
-            "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is of "
-            "a dimension, only start the job again: it reads the newest version. If it is lost, give the job a new "
-            f"execution.checkpointing.dir and output. file={_found(_FILE, text)}"
+            "keep them for longer than the job may stand still (delta.deletedFileRetentionDuration). If it is lost, "
+            f"give the job a new execution.checkpointing.dir and output. file={_found(_FILE, text)}"
         )
     if _FIRST_FOLDER.search(text):
         return (

@@ -4,9 +4,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
-from mixedmode.checkpoint.locked_folder import temporary_folder
+import pytest
+
+from mixedmode.checkpoint.locked_folder import locked_folder, temporary_folder
 
 HOLD = """
 from mixedmode.checkpoint.locked_folder import temporary_folder
@@ -46,3 +50,26 @@ def test_a_folder_is_deleted_with_all_that_is_in_it() -> None:
         (folder / "in").mkdir()
         (folder / "in" / "file").touch()
     assert not folder.exists()
+
+
+def test_a_folder_whose_process_ended_before_it_locked_it_is_deleted_by_the_next_one(tmp_path: Path) -> None:
+    left = tmp_path / "task-left"
+    left.mkdir()
+    with locked_folder(tmp_path, "task-") as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_process_whose_new_folder_is_taken_for_an_abandoned_one_makes_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, made = tempfile.mkdtemp, list[str]()
+
+    def make_and_lose(**options: Any) -> str:
+        made.append(make(**options))
+        if len(made) == 1:
+            Path(made[0]).rmdir()
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    with locked_folder(tmp_path, "task-") as folder:
+        assert [str(folder)] == made[1:]

@@ -10,9 +10,10 @@ from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.source_log import LoggedFile
 from mixedmode.driver.input_records import InputRecords
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.source import Admission
+from mixedmode.spark.file_lengths import FileState
 from tests.harness import SPARK, manifests, output_rows, run, write_text
 
 MALFORMED = (
@@ -34,13 +35,20 @@ class Plain:
 
 
 class Files(Plain):
-    """A source that notes what it is asked to check. `wrong`: what it says of any file."""
+    """A source that notes what it is asked to check.
 
-    def __init__(self, wrong: str | None = None) -> None:
-        self.checked: list[tuple[str, int]] = []
+    `wrong`: what it says of any file. `changed`: which of its files has changed.
+    """
+
+    def __init__(self, wrong: str | None = None, changed: str | None = None) -> None:
+        self.checked: list[tuple[str, FileState]] = []
         self._wrong = wrong
+        self._changed = changed
 
-    def check_files(self, files: Mapping[str, int]) -> None:
+    def changed_file(self) -> str | None:
+        return self._changed
+
+    def check_files(self, files: Mapping[str, FileState]) -> None:
         self.checked += files.items()
 
     def wrong_record(self, url: str) -> str | None:
@@ -62,10 +70,10 @@ def test_each_source_checks_its_own_files_whatever_the_query_reads_before(has_cl
     # the steps read one, two, plain and two once more; then the query reads each source for its progress
     steps, progress = [2, 0, 1, 3, 0, 1], [0, 1, 3, 2]
     files = {number: [LoggedFile(f"file:///{number}", 0, 0), LoggedFile("file:///gone", 0, 0)] for number in (0, 2)}
-    records.check(files, {"file:///0": 7, "file:///2": 9}, [*steps, *progress, *([4] if has_clock else [])])
+    records.check(files, {"file:///0": (7, 1), "file:///2": (9, 1)}, [*steps, *progress, *([4] if has_clock else [])])
     assert [one.checked, history.checked, live.checked, never_read.checked] == [
-        [("file:///2", 9)],
-        [("file:///0", 7)],
+        [("file:///2", (9, 1))],
+        [("file:///0", (7, 1))],
         [],
         [],
     ]
@@ -88,9 +96,30 @@ def test_a_failure_on_a_record_names_the_line_and_any_other_stays_as_it_is(
         InputRecords(files, list(files), has_clock=False),
         InputRecords({}, [], files.values(), has_clock=False),
     ):
-        with pytest.raises(InvalidJobError if told else type(failure)) as caught, records.located():
+        with pytest.raises(InvalidJobError if told else type(failure)) as caught, records.reading():
             raise failure
         assert str(caught.value) == told if told else caught.value is failure
+
+
+def fail(error: Exception | None) -> None:
+    if error is not None:
+        raise error
+
+
+@pytest.mark.parametrize("failure", [None, PySparkException(MALFORMED), InvalidJobError("damaged")])
+def test_a_file_that_changes_while_it_is_read_is_told_whether_or_not_its_reader_failed(
+    failure: Exception | None,
+) -> None:
+    sources = {"a": Both(Files("wrong"), Files("wrong", "file:///in/b.json was changed")), "b": Plain()}
+    records = InputRecords(sources, list(sources), has_clock=False)
+    with pytest.raises(RetryableError) as caught, records.reading():
+        fail(failure)
+    assert str(caught.value) == (
+        "a file of a source was changed or removed while its records were read, so they could have been of two "
+        "versions, and nothing was committed. Put it back if it is gone. Write a file under a name that begins with _ "
+        "or a dot, and rename it when it is complete. Then start again: a job resumes. "
+        "changed=file:///in/b.json was changed"
+    )
 
 
 @pytest.mark.spark

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -25,19 +26,23 @@ def session_of(number: int = 0) -> SparkSession:
 
 
 class Table(HasVersions):
-    """A table with a version for each look at it; `changes` says of each version what has changed when it was read."""
+    """A table with a version for each look at it; `changes` says of each version what has changed when it was read.
+
+    lost: what every version has lost.
+    """
 
     schema = StructType()
 
-    def __init__(self, *changes: str | None) -> None:
+    def __init__(self, *changes: str | None, lost: str | None = None) -> None:
         self._changes = iter(changes)
+        self._lost = lost
         self.before: list[str | None] = []
 
     def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
         self.before.append(None if before is None else before.name)
         change = next(self._changes, None)
         frame: Any = SimpleNamespace(sparkSession=session)
-        return TableVersion(f"version {len(self.before)}", frame, lambda: change)
+        return TableVersion(f"version {len(self.before)}", frame, lambda: change, lambda: self._lost)
 
 
 def test_a_later_look_gets_the_version_before_unless_it_is_of_another_session() -> None:
@@ -66,10 +71,12 @@ class Attempts:
         return RESULT
 
 
-def run(monkeypatch: pytest.MonkeyPatch, changes: Sequence[str | None], *errors: Exception | None) -> Any:
+def run(
+    monkeypatch: pytest.MonkeyPatch, changes: Sequence[str | None], *errors: Exception | None, lost: str | None = None
+) -> Any:
     attempts, task = Attempts(*errors), cast("Any", None)
     monkeypatch.setattr(spark_executor, "EpochRun", attempts)
-    result = SparkExecutor(session_of(), Dimensions({"c": Table(*changes)})).run_epoch(task, None)
+    result = SparkExecutor(session_of(), Dimensions({"c": Table(*changes, lost=lost)})).run_epoch(task, None)
     return result.dimensions, attempts.versions
 
 
@@ -80,8 +87,18 @@ def test_the_result_names_the_version_that_was_read(monkeypatch: pytest.MonkeyPa
 def test_an_attempt_whose_files_have_changed_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     found, versions = run(monkeypatch, ["f was changed", None])
     assert (found, len(versions)) == ({"c": "version 2"}, 2)
-    found, versions = run(monkeypatch, ["f is gone", None], PySparkException("no file f"))
-    assert (found, len(versions)) == ({"c": "version 2"}, 2)
+    # of a broadcast, PySpark passes Java's error on as it is
+    for failure in (PySparkException("no file f"), Py4JError("no file f")):
+        found, versions = run(monkeypatch, ["f is gone", None], failure)
+        assert (found, len(versions)) == ({"c": "version 2"}, 2)
+
+
+def test_a_failed_attempt_is_repeated_with_the_newest_version_if_its_own_was_removed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, versions = run(monkeypatch, [], PySparkException("no file f"), lost="f is gone")
+    assert (found, versions) == ({"c": "version 2"}, [{"c": "version 1"}, {"c": "version 2"}])
+    assert len(run(monkeypatch, [], lost="f is gone")[1]) == 1, "an attempt that has read all of it counts"
 
 
 def test_a_table_that_is_gone_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,9 +125,10 @@ def test_files_that_change_each_time_are_an_error_with_what_to_do(
     monkeypatch: pytest.MonkeyPatch, errors: tuple[Exception, ...]
 ) -> None:
     expected = (
-        "the files of a dimension changed each time that the epoch had read them, so its rows could have been joined "
-        "with two versions. Nothing of the epoch was committed. Replace the files less often, or all at once: put them "
-        "into a Delta Lake or Iceberg table, whose versions can be read while it changes. "
+        "files of a dimension changed or were removed each time that the epoch read them, so its rows could have been "
+        "joined with two versions. Nothing of the epoch was committed. Replace the files less often, or all at once: "
+        "put them into a Delta Lake or Iceberg table, whose versions can be read while it changes; there, remove old "
+        "versions only when they are older than an epoch takes. "
         "attempts=4, changed=c: f was changed"
     )
     with pytest.raises(RetryableError) as caught:

@@ -43,6 +43,23 @@ def beside(spark: SparkSession, path: Path) -> str:
     return f"{catalog}.`{path.parent.name}`.`{path.name}`"
 
 
+def remove_old_versions(spark: SparkSession, kind: Format, name: str) -> None:
+    """Compact the table, and remove everything else at once, as a maintenance job without a time to keep would."""
+    if kind == "delta":
+        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+        statements = [f"OPTIMIZE {name}", f"VACUUM {name} RETAIN 0 HOURS"]
+    else:
+        catalog, table = name.replace("`", "").split(".", 1)
+        arguments = f"table => '{table}'", "options => map('rewrite-all', 'true')"
+        expire = f"table => '{table}', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
+        statements = [
+            f"CALL {catalog}.system.rewrite_data_files({', '.join(arguments)})",
+            f"CALL {catalog}.system.expire_snapshots({expire})",
+        ]
+    for statement in statements:
+        spark.sql(statement).collect()
+
+
 def rows_of(spark: SparkSession, kind: Format, path: Path) -> list[Row]:
     """All rows of a table, as anybody reads it."""
     return [row.asDict() for row in spark.newSession().read.format(kind).load(str(path)).collect()]

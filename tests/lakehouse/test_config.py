@@ -166,7 +166,7 @@ def test_a_spark_without_a_build_is_told_before_it_starts() -> None:
         ("[DELTA_SCHEMA_CHANGED_WITH_VERSION] Detected schema change in version 2", "Start it again: it goes on with"),
         (
             "org.apache.iceberg.exceptions.NotFoundException: Failed to open input stream for file: /t/data/1.parquet",
-            "only start the job again. file=/t/data/1.parquet",
+            "reads the table as it is now. file=/t/data/1.parquet",
         ),
     ],
 )

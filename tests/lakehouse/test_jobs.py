@@ -11,8 +11,20 @@ from pyspark.sql import SparkSession
 from mixedmode.connectors.lakehouse.source import LakehouseSource
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
+from mixedmode.sources.versions import TableVersion
 from tests.harness import manifests, output_changes, run
-from tests.lakehouse.tables import FORMATS, SPARK, Format, LakeJob, add, beside, rows_of, source, totals
+from tests.lakehouse.tables import (
+    FORMATS,
+    SPARK,
+    Format,
+    LakeJob,
+    add,
+    beside,
+    remove_old_versions,
+    rows_of,
+    source,
+    totals,
+)
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "lakehouse.md"
 
@@ -112,6 +124,43 @@ def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     first, second, third = (manifest.dimensions["shops"] for manifest in manifests(tmp_path / "checkpoints"))
     assert first != second == third
     assert all(name.startswith({"delta": "version ", "iceberg": "snapshot "}[kind]) for name in (first, second))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_an_epoch_whose_version_of_a_table_is_removed_meanwhile_reads_the_newest_one(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format
+) -> None:
+    """Somebody compacts the table, and removes everything else at once, after the epoch has looked its version up."""
+    ddl, place = "name string, region string", tmp_path / "shops"
+    for row in (("a", "north"), ("b", "south")):
+        add(spark, kind, place, [row], ddl)
+    add(spark, kind, tmp_path / "in", HISTORY[1])
+    job = Job(
+        "joined",
+        sources={"sales": source(kind, tmp_path / "in")},
+        checkpoint_dir=tmp_path / "checkpoints",
+        spark=SPARK,
+    )
+    job = job.dimension("shops", source(kind, place))
+    job = job.sql("SELECT s.shop, t.region FROM sales s LEFT JOIN shops t ON s.shop = t.name")
+    job = job.write(Sink.parquet(tmp_path / "out"))
+    name = beside(spark, place) if kind == "iceberg" else f"delta.`{place}`"
+    newest = LakehouseSource.newest
+
+    def newest_once(table: LakehouseSource, session: SparkSession, before: TableVersion | None) -> TableVersion:
+        found = newest(table, session, before)
+        if not removed:
+            removed.append(found.name)
+            remove_old_versions(spark, kind, name)
+        return found
+
+    removed: list[str] = []
+    monkeypatch.setattr(LakehouseSource, "newest", newest_once)
+    run(job, spark)
+    rows = sorted((row["shop"], row["region"]) for row in output_changes(tmp_path / "out"))
+    assert rows == [("a", "north"), ("b", "south")]
+    (manifest,) = manifests(tmp_path / "checkpoints")
+    assert manifest.dimensions["shops"] not in removed
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -19,7 +19,7 @@ from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, Re
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from tests.checkpoint.examples import a_manifest
-from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
+from tests.lakehouse.tables import FORMATS, Format, remove_old_versions, rows_of, sink
 from tests.staging import stage
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
@@ -174,24 +174,6 @@ def test_a_table_that_others_have_written_to_cannot_be_rolled_back(
     assert (output.rows(), output.sink.newest_published()) == (rows, 1)
 
 
-def remove_old_versions(output: Output) -> None:
-    """Compact the table, and remove everything else at once, as a maintenance job without a time to keep would."""
-    spark, name = output.sink._table.session, output.sink._table.name
-    if output.kind == "delta":
-        spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
-        statements = [f"OPTIMIZE {name}", f"VACUUM {name} RETAIN 0 HOURS"]
-    else:
-        catalog, table = name.replace("`", "").split(".", 1)
-        arguments = f"table => '{table}'", "options => map('rewrite-all', 'true')"
-        expire = f"table => '{table}', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1"
-        statements = [
-            f"CALL {catalog}.system.rewrite_data_files({', '.join(arguments)})",
-            f"CALL {catalog}.system.expire_snapshots({expire})",
-        ]
-    for statement in statements:
-        spark.sql(statement).collect()
-
-
 @pytest.mark.parametrize("mode", ["merge", "append"])
 def test_a_table_whose_old_versions_are_removed_is_refused_before_anything_is_changed(
     spark: SparkSession, tmp_path: Path, kind: Format, mode: str
@@ -200,7 +182,7 @@ def test_a_table_whose_old_versions_are_removed_is_refused_before_anything_is_ch
     first = output.publish(0, [("a", 1), ("b", 1)])
     manifest = replace(a_manifest(0, outputs=first), output_names=("",))
     output.publish(1, [("a", 2)])
-    remove_old_versions(output)
+    remove_old_versions(output.sink._table.session, output.kind, output.sink._table.name)
     rows = output.rows()
     if kind == "iceberg":  # its history is that of the snapshots
         for again in (lambda: output.publish(2, [("a", 3)]), output.again):

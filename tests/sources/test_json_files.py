@@ -233,10 +233,10 @@ def test_text_behind_a_value_is_found_in_a_file_of_any_name(spark: SparkSession,
     """Spark writes names of files as URLs; a name that is read as another one would be a file without lines."""
     source, urls = some_doubtful(spark, tmp_path)
     for name in NAMES[::2]:
-        source.check_files({urls[f"{name}.json"]: 1})
+        source.check_files({urls[f"{name}.json"]: (1, 1)})
     for name in NAMES[1::2]:
         with pytest.raises(InvalidJobError):
-            source.check_files({urls[f"{name}.json"]: 1})
+            source.check_files({urls[f"{name}.json"]: (1, 1)})
 
 
 def test_tasks_find_the_same_files_as_the_driver(
@@ -246,9 +246,9 @@ def test_tasks_find_the_same_files_as_the_driver(
     monkeypatch.setattr(json_files, "_SMALL_BYTES", 0)
     found = doubtful_files(spark, [str(tmp_path / name) for name in urls])
     assert {Path(path).stem for path in found} == set(NAMES[1::2])
-    source.check_files({urls[f"{name}.json"]: 1 for name in NAMES[::2]})
+    source.check_files({urls[f"{name}.json"]: (1, 1) for name in NAMES[::2]})
     with pytest.raises(InvalidJobError):
-        source.check_files(dict.fromkeys(urls.values(), 1))
+        source.check_files(dict.fromkeys(urls.values(), (1, 1)))
 
 
 def some_doubtful(spark: SparkSession, folder: Path) -> tuple[FileSource, dict[str, str]]:

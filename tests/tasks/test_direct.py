@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.job import analyse
 from mixedmode.checkpoint.moved_inputs import spark_url
 from mixedmode.checkpoint.types import SourceLog
+from mixedmode.connectors.files import parquet_files
 from mixedmode.connectors.files.parquet_files import (
     SLICE_BYTES,
     FileSlice,
@@ -335,6 +336,20 @@ def test_a_column_of_another_type_is_read_as_spark_reads_it_or_refused(tmp_path:
     assert len(accepted) == 64
     assert {("uint32", "bigint"), ("raw", "string"), ("at", "timestamp_ntz"), ("int64", "decimal(20,0)")} <= {*accepted}
     assert not {("int64", "double"), ("uint8", "tinyint"), ("int16", "tinyint"), ("day", "int")} & {*accepted}
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_is_an_error_and_kills_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parquet_files, "BATCH_ROWS", 10_000)
+    path = tmp_path / "v.parquet"
+    pq.write_table(pa.table({"v": range(100_000)}), path, row_group_size=10_000)
+    batches = read_slices([FileSlice(str(path), 0, 1)], [ReadColumn("v", name="v", data_type=pa.int64())])
+    next(batches)
+    with path.open("r+b") as file:
+        file.truncate(100)
+    with pytest.raises(InvalidJobError, match="it is damaged, cut short"):
+        list(batches)
 
 
 @pytest.mark.parametrize("names", [("K", "k"), ("k", "k"), ("k", "K", "k")])

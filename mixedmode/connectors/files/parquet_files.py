@@ -188,7 +188,8 @@ def _names_without_case(names: Sequence[str], columns: Sequence[ReadColumn], pat
 
 
 def _opened(path: str) -> pq.ParquetFile:
-    return pq.ParquetFile(path, memory_map=True, coerce_int96_timestamp_unit="us")
+    # not mapped into memory: a file that is cut short while it is read would kill the process (SIGBUS)
+    return pq.ParquetFile(path, pre_buffer=False, coerce_int96_timestamp_unit="us")
 
 
 @contextmanager

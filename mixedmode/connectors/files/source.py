@@ -24,7 +24,7 @@ from mixedmode.config.globs import escaped, has_magic
 from mixedmode.connectors.files.csv_files import check_utf8, good_rows, is_utf8_csv, marking, with_corrupt
 from mixedmode.connectors.files.drift import csv_rows, json_rows, parquet_rows
 from mixedmode.connectors.files.drift_checks import check_drift, check_drift_columns, listing_options, value_options
-from mixedmode.connectors.files.empty_files import check_not_empty, never_empty
+from mixedmode.connectors.files.empty_files import check_not_empty
 from mixedmode.connectors.files.inferred_columns import columns_of
 from mixedmode.connectors.files.json_files import (
     Reader,
@@ -52,14 +52,14 @@ from mixedmode.connectors.files.partition_folders import PartitionFolders
 from mixedmode.connectors.files.source_checks import check_header, check_options, check_path
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.stored_types import check_stored_types
-from mixedmode.connectors.files.versions import newest_version
+from mixedmode.connectors.files.versions import changed_files, newest_version
 from mixedmode.connectors.files.wrong_lines import wrong_lines, wrong_record
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import resolve_all
 from mixedmode.sources.dead_letters import FILE_DEAD_LETTERS, ReadsFilesAgain
 from mixedmode.sources.source import Admission, ChecksFiles, NotesBeginning, OpenSource
 from mixedmode.sources.versions import HasVersions, TableVersion
-from mixedmode.spark.file_lengths import FileState, file_lengths, file_states
+from mixedmode.spark.file_lengths import FileState, file_states
 
 #: with pruning, Spark's CSV reader does not notice that a line has more or fewer values than the schema has columns
 _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}
@@ -92,6 +92,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._marks = source.format == "csv" and source.undecodable == "dead-letter"
         self._read_schema = with_corrupt(self.schema.fields) if self._marks else self.schema
         self._batch_files: Sequence[str] = ()
+        self._states_read: Mapping[str, FileState] = {}  # of the files of an epoch, or of the batch
         self._streams: dict[Admission, DataFrame] = {}  # see _loaded
         self.is_parsed_by_tasks = False  # tasks parse the lines themselves, so they need no check before
         if source.drift is not None:
@@ -157,21 +158,29 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         return file_states(self._session, self.files_read(rows.inputFiles()), self._source.options)
 
     @override
-    def check_files(self, files: Mapping[str, int]) -> None:
+    def check_files(self, files: Mapping[str, FileState]) -> None:
         read = self.files_read(files)
         for url in read:
-            check_regular(url, files[url])
-            check_not_empty(url, files[url], self._source.format)
+            check_regular(url, files[url][0])
+            check_not_empty(url, files[url][0], self._source.format)
         self._folders.check(read, self._where)
         self._check_contents(list(files))
+        self._states_read = {url: files[url] for url in read}
+
+    @override
+    def changed_file(self) -> str | None:
+        before = self._states_read
+        now = file_states(self._session, list(before), self._source.options)
+        self._states_read = {**before, **now}
+        return changed_files(before, now)
 
     def _whole(self, rows: DataFrame) -> DataFrame:
         """Return rows of a batch, after a check of its files."""
         urls = rows.inputFiles()
         read = self.files_read(urls)
         self._folders.check(read, self._where)
-        bytes_needed = [url for url in read if never_empty(url, self._source.format)]
-        for url, length in file_lengths(self._session, bytes_needed, self._source.options).items():
+        self._states_read = file_states(self._session, read, self._source.options)
+        for url, (length, _) in self._states_read.items():
             check_not_empty(url, length, self._source.format)
         self._check_contents(urls)
         self._batch_files = urls

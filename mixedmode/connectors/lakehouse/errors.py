@@ -76,8 +76,7 @@ def lakehouse_problem(text: str) -> InvalidJobError | None:
             "the table of a source no longer has what the job has yet to read: commits of its log have expired, or "
             "files were removed. Nothing was committed. Keep them for longer than the job may stand still "
             "(delta.logRetentionDuration, VACUUM; history.expire.max-snapshot-age-ms). "
-            f"{_NEW_JOB}. If the table is a dimension that was made anew while an epoch read it, only start the job "
-            f"again{'' if found is None else f'. file={found[1]}'}"
+            f"{_NEW_JOB}{'' if found is None else f'. file={found[1]}'}"
         )
     found = _OTHER_COLUMNS.search(text)
     if found is not None:

@@ -6,7 +6,7 @@ the first micro-batch reads everything that exists. Settings under which rows wo
 
 from copy import copy
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -23,6 +23,7 @@ from mixedmode.secrets import hidden, resolve_all
 from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
 from mixedmode.sources.versions import HasVersions, TableVersion, columns_changed
 from mixedmode.spark.errors import spark_text
+from mixedmode.spark.file_lengths import file_lengths
 
 #: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
 _NO_LIMIT = str(2**31 - 1)
@@ -79,7 +80,8 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
         if any(columns.get(column.name) != column.dataType for column in self.version_schema):
             raise columns_changed(self._where, self._source.place)
         frame = frame.select(*map(quoted, self.version_schema.names))
-        return TableVersion(name, frame if option else frame.where("false"))
+        frame = frame if option else frame.where("false")
+        return TableVersion(name, frame, lost=partial(_lost_file, frame))
 
     @cached_property
     def version_schema(self) -> StructType:
@@ -198,6 +200,16 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
             f"place={self._source.place}, cause={hidden(spark_text(error))[:500]}"
         )
         return InvalidJobError(msg)
+
+
+def _lost_file(version: DataFrame) -> str | None:
+    """Return which file of a version is gone, as after a removal of old versions; None if all exist."""
+    try:
+        files = version.inputFiles()
+        found = file_lengths(version.sparkSession, files, {})
+    except (PySparkException, Py4JError) as error:
+        return f"its files cannot be listed ({hidden(spark_text(error))[:300]})"
+    return next((f"{file} is gone" for file in files if file not in found), None)
 
 
 def _milliseconds(text: str | None, where: str) -> int | None:
