@@ -262,6 +262,30 @@ def test_sql_that_spark_refuses_is_told_in_its_words(spark: SparkSession, folder
     assert refusal(spark, job(folder).sql(sql)) == f"steps[0].sql: Spark refuses this SQL. cause={cause}"
 
 
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT uper(k) AS x FROM t", " Did you mean upper?"),
+        ("SELECT TIMESTAMP_MILIS(v) AS x FROM t", " Did you mean timestamp_millis?"),
+        ("SELECT k, c FROM t, LATERAL explod(l) AS x(c)", " Did you mean explode?"),
+        ("SELECT nothing_like_it(k) AS x FROM t", ""),
+    ],
+)
+def test_a_misspelt_function_is_told_with_the_one_that_is_meant(
+    spark: SparkSession, folder: Path, sql: str, hint: str
+) -> None:
+    assert refusal(spark, job(folder).sql(sql)).startswith(f"steps[0].sql: Spark refuses this SQL.{hint} cause=")
+
+
+@pytest.mark.parametrize("setting", ["key", "argument", "computed column"])
+def test_a_misspelt_function_is_told_wherever_sql_is(spark: SparkSession, folder: Path, setting: str) -> None:
+    computed = {"u": "uper(k)"} if setting == "computed column" else {}
+    source = Source.parquet(folder / "in", schema=DDL, event_time="at", computed_columns=computed)
+    key, call = "uper(k) AS u" if setting == "key" else "k", "max(uper(k))" if setting == "argument" else "count(*)"
+    message = refusal(spark, job(folder, source).key_by(key).aggregate(n=call))
+    assert "Spark refuses this SQL. Did you mean upper? cause=" in message
+
+
 def test_a_table_that_a_step_cannot_read_is_told_with_those_that_it_can(spark: SparkSession, folder: Path) -> None:
     first = job(folder).sql("SELECT * FROM tt")
     prefix = (
