@@ -594,6 +594,7 @@ def test_columns_are_read_from_parquet_files_without_a_schema(spark: SparkSessio
         ("spark.sql.session.timezone", "spark.sql.session.timeZone"),
         ("spark.sql.shufle.partitions", "spark.sql.shuffle.partitions"),
         ("spark.driver.memry", "spark.driver.memory"),
+        ("spark.maste", "spark.master"),
         *((known, None) for known in ("spark.executor.memory", "spark.local.dir", "spark.hadoop.fs.s3a.endpoint")),
         *((unknown, None) for unknown in ("spark.sql.catalog.lake", "spark.databricks.delta.snapshotPartitions")),
     ],
