@@ -16,7 +16,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.sides import UnitesSides, batches_of_sides, sides_of, streams_of_sides, united
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
-from mixedmode.spark.errors import REFUSALS, refused
+from mixedmode.spark.errors import REFUSALS, refused_expression
 from mixedmode.spark.frames import stand_in_of
 
 __all__ = ["ComputedColumns"]
@@ -42,7 +42,7 @@ class ComputedColumns(UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLette
             try:
                 fields += frame.selectExpr(named(text, name)).schema
             except REFUSALS as error:
-                raise refused(place, error) from error
+                raise refused_expression(place, text, error) from error
         self.schema = StructType(fields)
 
     @override

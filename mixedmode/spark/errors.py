@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
@@ -299,6 +300,25 @@ def refused(where: str, error: BaseException, *, readable: Sequence[str] = ()) -
             "ALL, and use key-by with aggregate or a process step."
         )
     return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")
+
+
+def refused_expression(where: str, text: str, error: BaseException) -> InvalidJobError:
+    """Return the error for an expression at `where` that Spark refuses with a name behind it, in words about its text.
+
+    error: what Spark said of the two. It would speak of AS, which the text does not have.
+    """
+    session = SparkSession.getActiveSession()
+    if session is None or not isinstance(error, PySparkException):
+        return refused(where, error)
+    parser: Any = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001  # PySpark only parses with analysis
+    try:
+        parsed = parser.parseExpression(text)
+    except REFUSALS as own:
+        return refused(where, own)
+    if parsed.getClass().getSimpleName() == "Alias":
+        msg = f"{where}: the word after this expression would be a name for it. Remove the word, or correct it. "
+        return InvalidJobError(f"{msg}name={parsed.name()}, found={text}")
+    return refused(where, error)
 
 
 def _near_function(error: BaseException) -> str:

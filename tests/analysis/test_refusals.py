@@ -277,6 +277,33 @@ def test_a_misspelt_function_is_told_with_the_one_that_is_meant(
     assert refusal(spark, job(folder).sql(sql)).startswith(f"steps[0].sql: Spark refuses this SQL.{hint} cause=")
 
 
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        (
+            "v w",
+            "the word after this expression would be a name for it. Remove the word, or correct it. name=w, found=v w",
+        ),
+        ("v +", "Spark refuses this SQL. cause=Syntax error at or near end of input. (line 1, pos 3)"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["key", "argument", "order", "having", "computed column"])
+def test_a_mistake_in_an_expression_is_told_about_its_own_text(
+    spark: SparkSession, folder: Path, setting: str, expression: str, said: str
+) -> None:
+    computed = {"u": expression} if setting == "computed column" else {}
+    keyed = job(folder, Source.parquet(folder / "in", schema="k string, v bigint", computed_columns=computed)).key_by(
+        "k" if setting != "key" else f"{expression} AS key"
+    )
+    if setting == "order":
+        steps = keyed.top(1, order_by=f"{expression} desc")
+    elif setting == "having":
+        steps = keyed.aggregate(v="count(*)", having=expression)
+    else:
+        steps = keyed.aggregate(n=f"max({expression})" if setting == "argument" else "count(*)")
+    assert said in refusal(spark, steps)
+
+
 @pytest.mark.parametrize("setting", ["key", "argument", "computed column"])
 def test_a_misspelt_function_is_told_wherever_sql_is(spark: SparkSession, folder: Path, setting: str) -> None:
     computed = {"u": "uper(k)"} if setting == "computed column" else {}
