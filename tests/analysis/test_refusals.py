@@ -640,6 +640,14 @@ def test_a_misspelt_setting_of_spark_is_refused(
     assert refusal(spark, steps) == said
 
 
+def test_all_wrong_computed_columns_of_a_source_are_told(spark: SparkSession, folder: Path) -> None:
+    computed = {"a": "uper(k)", "V": "v", "b": "v + 1", "c": "v +"}
+    source = Source.parquet(folder / "in", schema=DDL, computed_columns=computed)
+    message = refusal(spark, job(folder, source).sql("SELECT k FROM t"))
+    starts = [line.partition(":")[0] for line in message.splitlines()]
+    assert starts == [f"sources.t.computed-columns.{name}" for name in ("a", "V", "c")]
+
+
 def test_a_job_file_is_named_with_its_line(spark: SparkSession, folder: Path) -> None:
     (folder / "in").mkdir(exist_ok=True)
     file = write_text(
