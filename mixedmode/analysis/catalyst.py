@@ -20,7 +20,8 @@ from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, item
 from mixedmode.analysis.grouped_sql import keyed_step_of
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
-from mixedmode.spark.errors import REFUSALS, refused
+from mixedmode.config.calls import named
+from mixedmode.spark.errors import REFUSALS, refused_expression
 
 _Java = Any  # an object of the JVM
 
@@ -80,17 +81,17 @@ def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
     return _Reader(frame.sparkSession, (), until=analysed(until)).node(analysed(frame))
 
 
-def read_expression(frame: DataFrame, text: str, where: str) -> tuple[DataFrame, Node]:
+def read_expression(frame: DataFrame, text: str, name: str, where: str) -> tuple[DataFrame, Node]:
     """Return the frame of one expression over the rows of another frame, and its analysed plan down to that frame.
 
-    text: the expression with a name. Raise InvalidJobError, beginning with `where`, for one that Spark refuses.
+    name: that of its column. Raise InvalidJobError, beginning with `where`, for an expression that Spark refuses.
     """
     try:
-        projected = frame.selectExpr(text)
+        projected = frame.selectExpr(named(text, name))
         check_literals(text, where=where)
         return projected, read_frame(projected, until=frame)
     except REFUSALS as error:
-        raise refused(where, error) from error
+        raise refused_expression(where, text, error) from error
 
 
 def compared_type(session: SparkSession, left: str, right: str) -> DataType:

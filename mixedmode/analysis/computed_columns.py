@@ -6,7 +6,6 @@ from mixedmode.analysis.catalyst import read_expression
 from mixedmode.analysis.plan import nodes_of
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import SourceSpec
-from mixedmode.config.calls import named
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sources.sides import sides_of
@@ -25,7 +24,7 @@ def check_computed_columns(session: SparkSession, spec: SourceSpec, opened: Open
     for (path, one), side in zip(of_sides.items(), sides_of(opened), strict=True):
         for name, text in one.computed_columns.items():
             place = where(*path, "computed-columns", name)
-            _, plan = read_expression(stand_in_of(session, side.schema), named(text, name), place)
+            _, plan = read_expression(stand_in_of(session, side.schema), text, name, place)
             if any(node.kind in {"Aggregate", "Generate"} for node in nodes_of(plan)):
                 msg = (
                     f"{place}: a computed column is one value of one record. Put an aggregate into a step with "

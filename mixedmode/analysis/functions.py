@@ -7,7 +7,7 @@ A function is a plain one, whose result type is its annotation, or one that is d
 import datetime as dt
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -28,12 +28,17 @@ from pyspark.sql.types import (
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from mixedmode.analysis.dimensions import mentions
+from mixedmode.analysis.problems import collecting
+from mixedmode.config import JobParts
+from mixedmode.config.document import Path
+from mixedmode.config.fields import Section
 from mixedmode.config.functions import FunctionSpec
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.tasks.sql_functions import ImportedFunction, SqlFunction, is_decorated, shipped
 
-__all__ = ["register_functions"]
+__all__ = ["register_functions", "without_calls"]
 
 _TYPES: Mapping[Any, DataType] = {
     bool: BooleanType(),
@@ -59,28 +64,43 @@ _ONE_VALUE = _PER_RECORD | frozenset(
 )
 
 
-def register_functions(session: SparkSession, functions: Mapping[str, FunctionSpec], where: Where) -> None:
-    """Make the functions known to the session, as temporary ones. Raise InvalidJobError for a wrong one."""
+def register_functions(
+    session: SparkSession, functions: Mapping[str, FunctionSpec], where: Where, found: list[MixedmodeError]
+) -> list[str]:
+    """Make the functions known to the session, as temporary ones. Return the names of the wrong ones.
+
+    Append their mistakes to `found`.
+    """
+    wrong = []
     for name, function in functions.items():
-        place = where("functions", name)
-        if _is_builtin(session, name):
-            msg = f"{place}: Spark has a function of this name, which SQL would no longer find. Choose another."
-            raise InvalidJobError(msg)
-        module, _, attribute = function.function.partition(":")
-        imported = ImportedFunction(module, attribute, function.folder)
-        try:
-            registered = _with_type(imported)
-        except InvalidJobError as error:
-            msg = f"{place}: {error}"
-            raise InvalidJobError(msg) from error
-        session.udf.register(name, registered)
+        before = len(found)
+        with collecting(found, where=where("functions", name)):
+            _register(session, name, function)
+        wrong += [name] * (len(found) > before)
+    return wrong
+
+
+def without_calls(parts: JobParts, functions: Sequence[str]) -> JobParts:
+    """Return the parts of a job without the sources and steps whose SQL may call one of these functions."""
+    sections: dict[Path, Section] = {("sources", name): source for name, source in parts.spec.sources.items()}
+    sections |= {("steps", index): step for index, step in enumerate(parts.steps) if step is not None}
+    texts = {path: section.model_dump_json().replace("\\n", " ") for path, section in sections.items()}
+    return parts.without([path for path, text in texts.items() if mentions(text, functions)])
+
+
+def _register(session: SparkSession, name: str, function: FunctionSpec) -> None:
+    if _is_builtin(session, name):
+        msg = "Spark has a function of this name, which SQL would no longer find. Choose another."
+        raise InvalidJobError(msg)
+    module, _, attribute = function.function.partition(":")
+    session.udf.register(name, _with_type(ImportedFunction(module, attribute, function.folder)))
 
 
 def _with_type(imported: ImportedFunction) -> UserDefinedFunction:
     """Return the function as one of Spark's. Raise InvalidJobError if it cannot be one."""
     found, name = imported.load(), imported.name
     if not is_decorated(found):
-        result_type = _result_type(found)
+        result_type = _result_type(found, imported.label)
         return UserDefinedFunction(SqlFunction(shipped(imported), result_type), result_type, name)
     if found.evalType not in _ONE_VALUE:
         msg = (
@@ -103,7 +123,7 @@ def _with_type(imported: ImportedFunction) -> UserDefinedFunction:
     )
 
 
-def _result_type(function: Any) -> DataType:
+def _result_type(function: Any, label: str) -> DataType:
     """Return the type of a plain function's result, from its annotation. Raise InvalidJobError if there is none."""
     try:
         annotation = typing.get_type_hints(function).get("return")
@@ -115,7 +135,7 @@ def _result_type(function: Any) -> DataType:
         msg = (
             f"the type of the function's result is not known. Annotate it with one of {known}, or a list or dict of "
             "them; or decorate the function with pyspark.sql.functions.udf and its type. "
-            f"function={function.__module__}:{function.__qualname__}, annotation={annotation}"
+            f"function={label}, annotation={annotation}"
         )
         raise InvalidJobError(msg)
     return found

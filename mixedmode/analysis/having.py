@@ -12,7 +12,7 @@ from mixedmode.analysis.plan import nodes_of
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_argument
 from mixedmode.config import KeyedAggregateStep
-from mixedmode.config.calls import named, quoted
+from mixedmode.config.calls import quoted
 from mixedmode.config.steps import Step
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
@@ -53,7 +53,7 @@ def _made(given: Relation, sql: str, makes: str) -> Relation:
 
 
 def _check(given: Relation, condition: str, where: str) -> None:
-    projected, plan = read_expression(given.frame, named(condition, "_having"), where)
+    projected, plan = read_expression(given.frame, condition, "_having", where)
     if any(node.kind == "Aggregate" for node in nodes_of(plan)):
         msg = (
             f"{where}: the condition is about the results of the step, and calls an aggregate itself. Give the call a "

@@ -20,7 +20,7 @@ from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
 from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.file_parts import stand_ins
 from mixedmode.analysis.function_steps import PairStep, analysed_function
-from mixedmode.analysis.functions import register_functions
+from mixedmode.analysis.functions import register_functions, without_calls
 from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.inner_reads import with_inner_reads
 from mixedmode.analysis.joins import analysed_join, selected_rows
@@ -81,12 +81,11 @@ def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
 
 def examine(session: SparkSession, parts: JobParts, where: Where, found: list[MixedmodeError]) -> Analysis | None:
     """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds."""
-    spec = parts.spec
-    settings = own_settings(spec)
+    settings = own_settings(parts.spec)
     check_session(session, settings)
     of_functions: list[MixedmodeError] = []
-    with collecting(of_functions):
-        register_functions(session, spec.functions, where)
+    parts = without_calls(parts, register_functions(session, parts.spec.functions, where, of_functions))
+    spec = parts.spec
     sources = OpenSources(session, parts, where)
     of_job = [*sources.found, *of_functions, *misspelt_settings(session, settings, where)]
     walk = _Walk(session, parts, sources, where, of_job)

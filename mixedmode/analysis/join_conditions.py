@@ -11,7 +11,6 @@ from mixedmode.analysis.catalyst import read_expression
 from mixedmode.analysis.catalyst_expressions import OnlySparkError
 from mixedmode.analysis.catalyst_queries import read_query_of
 from mixedmode.analysis.sql_checks import check_argument
-from mixedmode.config.calls import named
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query
 from mixedmode.operators.join import LEFT, RIGHT
@@ -29,7 +28,7 @@ def read_condition(
     place = where("join", "condition")
     left, right = (stand_in(session, one.fields).alias(one.alias) for one in inputs)
     pairs = left.crossJoin(right)
-    found, plan = read_expression(pairs, named(text, "_condition"), place)
+    found, plan = read_expression(pairs, text, "_condition", place)
     check_argument(plan, where=place, is_keyed=True)
     data_type = found.schema[0].dataType
     if not isinstance(data_type, BooleanType):

@@ -37,7 +37,7 @@ from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
-from mixedmode.spark.errors import REFUSALS, refused
+from mixedmode.spark.errors import REFUSALS, refused_expression
 from mixedmode.tasks.inner_rows import ATTEMPT_FIELD
 from mixedmode.tasks.reports import REPORT_COLUMN
 
@@ -84,7 +84,7 @@ def with_computed_keys(
             continue
         columns.append(named(expression, name))
         with collecting(found):
-            _, plan = read_expression(frame, columns[-1], where("key-by"))
+            _, plan = read_expression(frame, expression, name, where("key-by"))
             check_argument(plan, where=where("key-by"), is_keyed=is_changelog)
     raise_all(found)
     if not columns:
@@ -163,7 +163,7 @@ class AggregateStage:
                 try:
                     arguments[text] = self._analysed([text], where)[0]
                 except REFUSALS as error:
-                    raise refused(where, error) from error
+                    raise refused_expression(where, text, error) from error
         return arguments
 
     def _analysed(self, texts: Sequence[str], where: str) -> list[pa.DataType]:
@@ -266,7 +266,7 @@ class RankedStage:
         known = {column.lower(): column for column in frame.columns}
         if name is not None and name.lower() in known:
             text = quoted(known[name.lower()])
-        projected, plan = read_expression(frame, named(text, "_argument"), where)
+        projected, plan = read_expression(frame, text, "_argument", where)
         check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
         return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
 

@@ -20,6 +20,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
 from mixedmode.config.broadcasts import VersionSettings
 from mixedmode.config.document import Path
 from mixedmode.config.fields import SPAN_MS_MAX, Columns, Flag, Lines, SpanMs, Text, refusal
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.two_inputs import NAME, TwoInputs, plain_name
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
@@ -180,10 +181,11 @@ class JoinSpec(TwoInputs):
             yield ("within",), text
 
     def _select_findings(self, aliases: set[str]) -> Iterator[tuple[Path, str]]:
-        known = ", ".join(one.alias for one in self.inputs)
+        known = [one.alias for one in self.inputs]
         for item in self.selected:
             if item.input is not None and item.input.lower() not in aliases:
-                yield ("select",), f": there is no input of this name. Known here: {known}. found={item.text}"
+                hint = f"{did_you_mean(item.input, known)} Known here: {', '.join(known)}."
+                yield ("select",), f": there is no input of this name.{hint} found={item.text}"
             elif item.column == "*" and item.name is not None:
                 yield ("select",), f": all columns cannot have one name. Remove `AS`. found={item.text}"
             elif item.expression is not None and item.name is None:

@@ -210,7 +210,7 @@ def _validated(document: Document, folder: FilePath) -> LoadedJob | FaultyJob:
         found += findings(error, JobSpec, written=written)
         reduced, partial = without_wrong_settings(document.values, [path for path, _ in found])
         found += [one for one in _findings_of(reduced, written) if one not in found]
-        valid = valid_fields(error)
+        valid = valid_fields(error) - {str(path[0]) for path, _ in found if len(path) == 1}
         parts = valid_parts(reduced, valid, partial)
     if parts is not None:
         joint, parts = _joint_findings(parts, valid, folder)

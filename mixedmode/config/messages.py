@@ -7,7 +7,7 @@ job file, unless `terms` has other words for them; it may also have a word for t
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
@@ -87,8 +87,8 @@ def findings(
             path = _path(detail["loc"], model)
             role = _role_at(model, detail["loc"])
             if role is not None and detail["type"] in _NO_KIND and isinstance(detail["input"], Mapping | role.base):
-                path = (*path, "format")
-                yield path, name(path) + _no_format(detail, role.kinds)
+                key, text = _no_format(detail, role.kinds)
+                yield (*path, key), name((*path, key)) + text
                 continue
             yield path, name(path) + _predicate(detail, model, written(path, detail["input"]), terms)
 
@@ -101,9 +101,9 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str, terms: 
         section = _section_at(model, loc[:-1])
         description = next(field.description for key, field in _fields(section) if key == loc[-1])
         return f" is missing: {description}. Add it."
-    if kind in {"enum", "literal_error"} and isinstance(value, str):
+    if kind in {"enum", "literal_error"} and isinstance(value, str | bool | int | float):
         known = re.findall("'([^']*)'", detail["ctx"]["expected"])
-        return f" cannot be {written}.{did_you_mean(value, known)} Known values: {', '.join(known)}."
+        return f" cannot be {written or 'empty'}.{did_you_mean(written, known)} Known values: {', '.join(known)}."
     if kind in {"enum", "literal_error"}:
         return _wrong_type("text", value, written, terms)
     if kind in _LIMITS:
@@ -118,19 +118,27 @@ def _predicate(detail: ErrorDetails, model: type[Section], written: str, terms: 
     return _wrong_type(wanted, value, written, terms, known=_keys_below(model, loc))
 
 
-def _no_format(detail: ErrorDetails, kinds: Kinds) -> str:
+def _no_format(detail: ErrorDetails, kinds: Kinds) -> tuple[str, str]:
+    """Return (key, message) of a section of none of these kinds: the key that says its kind, or a misspelling."""
     known = sorted(name for kind in kinds.values() for name in formats_of(kind))
     if detail["type"] == "union_tag_not_found":
         others = [_required(section) for name, section in kinds.items() if keys_of(name)]
+        for key in detail["input"] if isinstance(detail["input"], Mapping) else ():
+            hint = did_you_mean(str(key), ["format", *chain(*others)])
+            if hint:
+                return str(key), f" is not a known key.{hint}"
         or_else = "".join(f" Or give it {', '.join(keys[:-1])} and {keys[-1]}, each a section." for keys in others)
-        return f" is missing: what it is. Add it. Known values: {', '.join(known)}.{or_else}"
+        return "format", f" is missing: what it is. Add it. Known values: {', '.join(known)}.{or_else}"
     found = detail["ctx"]["tag"]
     why = ""
     if kinds == kinds_with("dimension") and any(found in formats_of(kind) for kind in kinds_with("source").values()):
         why = " A dimension is read at a version of its table, and this format has none."
     if kinds == kinds_with("source") and any(found in formats_of(one) for one in kinds_with("dimension").values()):
         why = " A table of it can only be a dimension, which sql joins (docs/dimensions.md)."
-    return f" cannot be {found}.{why}{did_you_mean(found, known)} Known values: {', '.join(known)}."
+    return (
+        "format",
+        f" cannot be {found or 'empty'}.{why}{did_you_mean(found, known)} Known values: {', '.join(known)}.",
+    )
 
 
 def _required(section: type[Section]) -> list[str]:
@@ -152,15 +160,19 @@ def _role_at(model: type[Section], loc: Path) -> OfAnyKind | None:
 
 def _unknown_key(loc: Path, model: type[Section]) -> str:
     section, key, path = _section_at(model, loc[:-1]), str(loc[-1]), _path(loc, model)
-    if section in STEP_KINDS.values() and any(key in _keys(other) for other in STEP_KINDS.values()):
+    known = _keys(section)
+    other_number = did_you_mean(key, {f"{key}s", key.removesuffix("s")}.intersection(known))
+    if (
+        not other_number
+        and section in STEP_KINDS.values()
+        and any(key in _keys(other) for other in STEP_KINDS.values())
+    ):
         return f" belongs to another kind of step: a step has {_KINDS}. Make it a step of its own."
     family = next((kinds for kinds in map(kinds_with, ROLES) if section in kinds.values()), {})
     others = sorted(name for kind in family.values() if key in _keys(kind) for name in formats_of(kind))
     if others:
         return f" is for another format: {', '.join(others)}. Remove it, or change the format."
-    known = _keys(section)
-    other_number = {f"{key}s", key.removesuffix("s")}.intersection(known)
-    hint = did_you_mean(key, other_number) or _elsewhere(key, path, exactly=True) or did_you_mean(key, known)
+    hint = other_number or _elsewhere(key, path, exactly=True) or did_you_mean(key, known)
     hint = hint or _of_another_program(key, known) or _elsewhere(key, path)
     return f" is not a known key.{hint} Known keys here: {', '.join(known)}."
 

@@ -18,6 +18,7 @@ from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import Columns, Count, Section, TableName, Text
 from mixedmode.config.sinks import SinkSpec
+from mixedmode.config.spelling import did_you_mean
 
 __all__ = ["NAME", "LateRowsSpec", "NamedInput", "TwoInputStep", "TwoInputs", "plain_name"]
 
@@ -122,8 +123,13 @@ class TwoInputs(Section):
             )
             yield ("right",), text
             return
+        known = {one.alias.lower(): one.alias for one in self.inputs}
         for text in self.on:
-            if self._equal(text) is None:
+            unknown = [name for name in _inputs_in(text) if name.lower() not in known]
+            if unknown:
+                hint = f"{did_you_mean(unknown[0], known.values())} Known here: {', '.join(known.values())}."
+                yield ("on",), f": there is no input of this name.{hint} found={text}"
+            elif self._equal(text) is None:
                 said = (
                     " compares columns of the two inputs. Write a column that both have, or one of each, such as "
                     f"{left.alias}.a = {right.alias}.b.{self.other_comparisons} Compute an expression in a sql step "
@@ -162,6 +168,13 @@ class TwoInputStep(Section):
     def has_window_key(self) -> bool:
         """False: the rows have an event time of their own."""
         return False
+
+
+def _inputs_in(text: str) -> list[str]:
+    """Return the names of inputs in an entry of `on`."""
+    found = _EQUAL.fullmatch(text)
+    names = () if found is None else (found["ainput"], found["binput"])
+    return [plain_name(name) for name in names if name is not None]
 
 
 def plain_name(text: str) -> str:

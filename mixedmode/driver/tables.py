@@ -30,8 +30,9 @@ def read_table_of(source: JobSpec | str | Path, output: str = MAIN_OUTPUT) -> pa
     folder = sinks[output].folder
     if folder is None:
         msg = (
-            "this output is no folder of files, so it is read where it writes: PostgreSQL with psql, Kafka with a "
-            f"consumer, a table of a catalog with Spark. output={output}, sink={sinks[output].place}"
+            "this output is no folder of files, so it is read where it writes: PostgreSQL with psql, SQLite with "
+            "sqlite3, Kafka with a consumer, a table of a catalog with Spark. "
+            f"output={output}, sink={sinks[output].place}"
         )
         raise InvalidJobError(msg)
     return read_output(folder)

@@ -99,8 +99,8 @@ def _no_output(folder: Path) -> str:
     else:
         what = (
             "this is not the output of a job: there is no _mixedmode in it. Name the folder that the job file "
-            "gives in sink.path. A sink without a folder is read where it writes: PostgreSQL with psql, Kafka with a "
-            "consumer, a table of a catalog with Spark"
+            "gives in sink.path. A sink without a folder is read where it writes: PostgreSQL with psql, SQLite with "
+            "sqlite3, Kafka with a consumer, a table of a catalog with Spark"
         )
     return f"{what}. folder={folder}"
 

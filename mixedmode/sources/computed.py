@@ -16,7 +16,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.sides import UnitesSides, batches_of_sides, sides_of, streams_of_sides, united
 from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
-from mixedmode.spark.errors import REFUSALS, refused
+from mixedmode.spark.errors import REFUSALS, refused_expression
 from mixedmode.spark.frames import stand_in_of
 
 __all__ = ["ComputedColumns"]
@@ -28,21 +28,25 @@ class ComputedColumns(UnitesSides, ChecksBeginning, NotesBeginning, HasDeadLette
     def __init__(self, session: SparkSession, source: OpenSource, columns: Mapping[str, str], *, where: str) -> None:
         """Store the source.  columns: {name: SQL expression over the columns of the source}.
 
-        Raise InvalidJobError, beginning with `where`, for a name that the source has, and for SQL that Spark refuses.
+        Raise InvalidJobError with a line, beginning with `where`, for each name that the source has, and for each SQL
+        that Spark refuses.
         """
         self._source = source
         self._columns = [named(text, name) for name, text in columns.items()]
         frame, fields = stand_in_of(session, source.schema), list(source.schema)
         own = {name.lower() for name in source.schema.names}
+        wrong = []
         for name, text in columns.items():
             place = f"{where}.computed-columns.{name}"
             if name.lower() in own:
-                msg = f"{place}: the source has a column of this name (case does not count). Choose another."
-                raise InvalidJobError(msg)
+                wrong.append(f"{place}: the source has a column of this name (case does not count). Choose another.")
+                continue
             try:
                 fields += frame.selectExpr(named(text, name)).schema
             except REFUSALS as error:
-                raise refused(place, error) from error
+                wrong.append(str(refused_expression(place, text, error)))
+        if wrong:
+            raise InvalidJobError("\n".join(wrong))
         self.schema = StructType(fields)
 
     @override

@@ -9,11 +9,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException, PySparkException
+from pyspark.sql import SparkSession
 
 from mixedmode.config.registry import connector_kinds, loaded
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import CorruptStateError, InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.secrets import has_secrets, hidden
 from mixedmode.spark.custom_errors import custom_problem
@@ -25,6 +28,9 @@ from mixedmode.system_errors import DISK_TEXTS, system_error, system_words
 
 #: what PySpark raises where Spark refuses SQL or DDL; the second one if PySpark does not know the class of the error
 REFUSALS = (PySparkException, Py4JJavaError)
+
+#: {Spark's condition for a function that it does not know: the parameter of its message with the function's name}
+_UNKNOWN_FUNCTION = {"UNRESOLVED_ROUTINE": "routineName", "UNRESOLVABLE_TABLE_VALUED_FUNCTION": "name"}
 
 _CALL = re.compile(r"^An error occurred while calling \S+\n: [\w.$]+: ")
 _PLAN_DUMP = re.compile(r"\n\s*(['+~=]|==)")
@@ -304,9 +310,40 @@ def refused(where: str, error: BaseException, *, readable: Sequence[str] = ()) -
     hint = ""
     if condition(error).startswith("TABLE_OR_VIEW_NOT_FOUND") and readable:
         hint = f" This step can read: {', '.join(readable)}."
+    if condition(error) in _UNKNOWN_FUNCTION:
+        hint = _near_function(error)
     if condition(error) == "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY":
         hint = (
             " A subquery cannot read an input: it would see the records of one epoch. Use a step with join. Its type "
             "may be semi, for IN and EXISTS, or anti."
         )
     return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")
+
+
+def refused_expression(where: str, text: str, error: BaseException) -> InvalidJobError:
+    """Return the error for an expression at `where` that Spark refuses with a name behind it, in words about its text.
+
+    error: what Spark said of the two. It would speak of AS, which the text does not have.
+    """
+    session = SparkSession.getActiveSession()
+    if session is None or not isinstance(error, PySparkException):
+        return refused(where, error)
+    parser: Any = session._jsparkSession.sessionState().sqlParser()  # noqa: SLF001  # PySpark only parses with analysis
+    try:
+        parsed = parser.parseExpression(text)
+    except REFUSALS as own:
+        return refused(where, own)
+    if parsed.getClass().getSimpleName() == "Alias":
+        msg = f"{where}: the word after this expression would be a name for it. Remove the word, or correct it. "
+        return InvalidJobError(f"{msg}name={parsed.name()}, found={text}")
+    return refused(where, error)
+
+
+def _near_function(error: BaseException) -> str:
+    """Return a hint with the function that the unknown one misspells; empty if there is none."""
+    session = SparkSession.getActiveSession()
+    if session is None or not isinstance(error, PySparkException):
+        return ""
+    name = (error.getMessageParameters() or {}).get(_UNKNOWN_FUNCTION[condition(error)], "")
+    known = (row["function"] for row in session.sql("SHOW FUNCTIONS").collect())
+    return did_you_mean(name.strip("`"), known)

@@ -42,7 +42,7 @@ _EXCEPTION = re.compile(
 )
 _COMPLAINT = re.compile(
     r"^(?:Error occurred during initialization of VM\s*\n|Error:? |Invalid |Unrecognized |Could not |Conflicting |"
-    r"Too small ).*$",
+    r"Too small |\[INVALID_CONF_VALUE\b).*$",
     re.MULTILINE | re.IGNORECASE,
 )
 _PACKAGES = re.compile(

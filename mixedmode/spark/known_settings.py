@@ -30,7 +30,7 @@ def misspelt_settings(session: SparkSession, names: Iterable[str], where: Where)
         return []
     found = []
     for name in unknown:
-        meant = nearest(name, known)
+        meant = nearest(name, [*known, *_PLAIN])
         if meant is not None:
             msg = f"{where('spark', name)}: Spark has no setting of this name, and ignores it. Did you mean {meant}?"
             found.append(InvalidJobError(msg))

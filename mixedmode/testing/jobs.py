@@ -72,7 +72,11 @@ class JobOutputs:
         if of_type(output, str, f"{_WHERE}: output", _A_NAME) not in self._tables:
             known = [name for name in self._tables if name]
             names = f"Outputs here: {', '.join(known)}." if known else "The job has one, without a name."
-            msg = f"{_WHERE}: there is no output of this name.{did_you_mean(output, known)} {names} found={output!r}"
+            hint = did_you_mean(output, known)
+            what = (
+                f"there is no output of this name.{hint}" if output else "the outputs of this job have names. Give one."
+            )
+            msg = f"{_WHERE}: {what} {names} found={output!r}"
             raise InvalidJobError(msg)
         return output
 

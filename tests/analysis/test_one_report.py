@@ -134,6 +134,21 @@ def test_a_mistake_is_told_once_without_errors_that_follow_from_it(folder: Path,
     assert places_told(with_mistakes(place)) == [place]
 
 
+def test_wrong_functions_are_all_told_and_the_sql_that_calls_them_is_not(folder: Path) -> None:
+    write_text(folder, "own.py", "def right(v: int) -> int:\n    return v\n\ndef untyped(v):\n    return v\n")
+    functions = "functions: {first: own:untyped, second: own:none_such, third: own:right}\nsources:\n"
+    text = JOB.replace("sources:\n", functions, 1)
+    text = text.replace("avg(v)", "avg(\n        second (third(v)))").replace(
+        "SELECT k, v, at", "SELECT third(v) AS v, k, at"
+    )
+    in_source = text.replace(
+        "    event-time: at\n  returns", "    event-time: at\n    computed-columns: {x: FIRST(v)}\n  returns"
+    )
+    assert places_told(text) == places_told(in_source) == ["functions.first", "functions.second"]
+    wrong = text.replace("n > 1", "(n > 1").replace("third(v) AS", "thrd(v) AS")
+    assert places_told(wrong) == ["functions.first", "functions.second", "steps[0].sql", "steps[2].sql"]
+
+
 def groups() -> list[list[str]]:
     """Return groups of up to six mistakes that can be in one file. Every two that can be are together in some group."""
     places = list(MISTAKES)

@@ -262,6 +262,57 @@ def test_sql_that_spark_refuses_is_told_in_its_words(spark: SparkSession, folder
     assert refusal(spark, job(folder).sql(sql)) == f"steps[0].sql: Spark refuses this SQL. cause={cause}"
 
 
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SELECT uper(k) AS x FROM t", " Did you mean upper?"),
+        ("SELECT TIMESTAMP_MILIS(v) AS x FROM t", " Did you mean timestamp_millis?"),
+        ("SELECT k, c FROM t, LATERAL explod(l) AS x(c)", " Did you mean explode?"),
+        ("SELECT nothing_like_it(k) AS x FROM t", ""),
+    ],
+)
+def test_a_misspelt_function_is_told_with_the_one_that_is_meant(
+    spark: SparkSession, folder: Path, sql: str, hint: str
+) -> None:
+    assert refusal(spark, job(folder).sql(sql)).startswith(f"steps[0].sql: Spark refuses this SQL.{hint} cause=")
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        (
+            "v w",
+            "the word after this expression would be a name for it. Remove the word, or correct it. name=w, found=v w",
+        ),
+        ("v +", "Spark refuses this SQL. cause=Syntax error at or near end of input. (line 1, pos 3)"),
+    ],
+)
+@pytest.mark.parametrize("setting", ["key", "argument", "order", "having", "computed column"])
+def test_a_mistake_in_an_expression_is_told_about_its_own_text(
+    spark: SparkSession, folder: Path, setting: str, expression: str, said: str
+) -> None:
+    computed = {"u": expression} if setting == "computed column" else {}
+    keyed = job(folder, Source.parquet(folder / "in", schema="k string, v bigint", computed_columns=computed)).key_by(
+        "k" if setting != "key" else f"{expression} AS key"
+    )
+    if setting == "order":
+        steps = keyed.top(1, order_by=f"{expression} desc")
+    elif setting == "having":
+        steps = keyed.aggregate(v="count(*)", having=expression)
+    else:
+        steps = keyed.aggregate(n=f"max({expression})" if setting == "argument" else "count(*)")
+    assert said in refusal(spark, steps)
+
+
+@pytest.mark.parametrize("setting", ["key", "argument", "computed column"])
+def test_a_misspelt_function_is_told_wherever_sql_is(spark: SparkSession, folder: Path, setting: str) -> None:
+    computed = {"u": "uper(k)"} if setting == "computed column" else {}
+    source = Source.parquet(folder / "in", schema=DDL, event_time="at", computed_columns=computed)
+    key, call = "uper(k) AS u" if setting == "key" else "k", "max(uper(k))" if setting == "argument" else "count(*)"
+    message = refusal(spark, job(folder, source).key_by(key).aggregate(n=call))
+    assert "Spark refuses this SQL. Did you mean upper? cause=" in message
+
+
 def test_a_table_that_a_step_cannot_read_is_told_with_those_that_it_can(spark: SparkSession, folder: Path) -> None:
     first = job(folder).sql("SELECT * FROM tt")
     prefix = (
@@ -573,6 +624,7 @@ def test_columns_are_read_from_parquet_files_without_a_schema(spark: SparkSessio
         ("spark.sql.session.timezone", "spark.sql.session.timeZone"),
         ("spark.sql.shufle.partitions", "spark.sql.shuffle.partitions"),
         ("spark.driver.memry", "spark.driver.memory"),
+        ("spark.maste", "spark.master"),
         *((known, None) for known in ("spark.executor.memory", "spark.local.dir", "spark.hadoop.fs.s3a.endpoint")),
         *((unknown, None) for unknown in ("spark.sql.catalog.lake", "spark.databricks.delta.snapshotPartitions")),
     ],
@@ -589,6 +641,14 @@ def test_a_misspelt_setting_of_spark_is_refused(
         return
     said = f"{written}: Spark has no setting of this name, and ignores it. Did you mean {meant}?"
     assert refusal(spark, steps) == said
+
+
+def test_all_wrong_computed_columns_of_a_source_are_told(spark: SparkSession, folder: Path) -> None:
+    computed = {"a": "uper(k)", "V": "v", "b": "v + 1", "c": "v +"}
+    source = Source.parquet(folder / "in", schema=DDL, computed_columns=computed)
+    message = refusal(spark, job(folder, source).sql("SELECT k FROM t"))
+    starts = [line.partition(":")[0] for line in message.splitlines()]
+    assert starts == [f"sources.t.computed-columns.{name}" for name in ("a", "V", "c")]
 
 
 def test_a_job_file_is_named_with_its_line(spark: SparkSession, folder: Path) -> None:

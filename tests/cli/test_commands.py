@@ -180,7 +180,8 @@ def test_a_folder_without_checkpoints_or_output_is_refused(tmp_path: Path) -> No
         (
             "error InvalidJobError\nthis is not the output of a job: there is no _mixedmode in it. Name the "
             "folder that the job file gives in sink.path. A sink without a folder is read where it writes: PostgreSQL "
-            f"with psql, Kafka with a consumer, a table of a catalog with Spark. folder={tmp_path}\n"
+            "with psql, SQLite with sqlite3, Kafka with a consumer, a table of a catalog with Spark. "
+            f"folder={tmp_path}\n"
         ),
     )
 

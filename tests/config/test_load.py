@@ -137,7 +137,22 @@ def test_the_job_file_of_the_documentation_is_read_as_it_says(folder: Path) -> N
         (
             "runtime-mode: mixed ",
             "runtime-mode: off ",
-            "job.yaml:3: execution.runtime-mode must be text, not true or false. Put it in quotes. found=off",
+            ("job.yaml:3: execution.runtime-mode cannot be off. Known values: batch, streaming, mixed, automatic."),
+        ),
+        (
+            "runtime-mode: mixed ",
+            "runtime-mode: '' ",
+            ("job.yaml:3: execution.runtime-mode cannot be empty. Known values: batch, streaming, mixed, automatic."),
+        ),
+        (
+            "format: json ",
+            "formt: json ",
+            "job.yaml:11: sources.flights.formt is not a known key. Did you mean format?",
+        ),
+        (
+            "format: json ",
+            "histroy: {} ",
+            "job.yaml:11: sources.flights.histroy is not a known key. Did you mean history?",
         ),
         (
             "format: json ",
@@ -562,6 +577,27 @@ def test_a_step_of_both_kinds_is_refused_key_by_key(folder: Path) -> None:
         f"job.yaml:18: steps[0].key-by {advice}",
         f"job.yaml:19: steps[0].aggregate {advice}",
     ]
+
+
+def test_a_job_without_a_sink_is_not_told_that_nothing_reads_its_steps(folder: Path) -> None:
+    text = """\
+name: two
+execution.checkpointing.dir: c
+sources: {a: {format: parquet, path: x}}
+steps: [{name: b, from: a, sql: SELECT 1 AS n FROM a}, {name: c, from: a, sql: SELECT 2 AS n FROM a}]
+"""
+    missing = "sink is missing: where the rows of the last step go. Add it, or `outputs` for the rows of several steps."
+    assert refused(text) == [f"job.yaml:1: {missing}"]
+
+
+@pytest.mark.parametrize("kind", ["map: 'm:F'", "{key-by: a, async-map: 'm:F'"])
+def test_a_setting_in_the_plural_is_told_its_singular_before_another_kind_of_step(folder: Path, kind: str) -> None:
+    step = f"{kind.removeprefix('{')}, outputs: 'n int'"
+    text = (
+        f"name: j\nexecution.checkpointing.dir: c\nsources: {{a: {{format: parquet, path: x}}}}\nsteps: [{{{step}}}]\n"
+    )
+    (message,) = refused(text + "sink: {format: console}\n")
+    assert message.startswith("job.yaml:4: steps[0].outputs is not a known key. Did you mean output?")
 
 
 def test_several_faults_are_all_listed_in_the_order_of_the_file_and_then_of_the_command_line(folder: Path) -> None:

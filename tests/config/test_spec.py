@@ -2,15 +2,18 @@
 
 import pickle
 from collections.abc import Iterator
-from typing import Any
+from enum import Enum
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from mixedmode.config import spec as spec_module
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT, ExecutionSpec, RuntimeMode
 from mixedmode.config.fields import Section
+from mixedmode.config.messages import _sections_in
 from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sources import WatermarkSpec
 from mixedmode.config.spec import JobSpec
@@ -64,6 +67,30 @@ def test_the_smallest_job_has_the_documented_defaults() -> None:
 def test_every_setting_is_described_and_nothing_beyond_is_taken(section: type[Section]) -> None:
     assert all(field.description for field in section.model_fields.values()), section
     assert "beyond is not a known key." in messages(section, {"beyond": 1})[-1]
+
+
+def known_values(annotation: Any) -> Iterator[str]:
+    """The words that a setting of this type may have."""
+    if get_origin(annotation) is Literal:
+        yield from map(str, get_args(annotation))
+    elif isinstance(annotation, type) and issubclass(annotation, Enum):
+        yield from (str(one.value) for one in annotation)
+    for inner in get_args(annotation):
+        yield from known_values(inner)
+
+
+def test_every_word_that_a_setting_may_have_is_text_in_yaml_without_quotes() -> None:
+    """A value that YAML reads as nothing would count as not set; `null` is such a word."""
+    for section in all_sections(JobSpec):
+        for name, field in section.model_fields.items():
+            for word in known_values(field.annotation):
+                assert yaml.safe_load(f"a: {word}") == {"a": word}, (section, name)
+
+
+def all_sections(section: type[Section]) -> set[type[Section]]:
+    """A section, and all those in it."""
+    inner = {one for field in section.model_fields.values() for one in _sections_in(field.annotation)}
+    return {section}.union(*(all_sections(one) for one in inner))
 
 
 def test_a_spec_cannot_be_changed() -> None:

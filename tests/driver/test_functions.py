@@ -35,6 +35,12 @@ def untyped(value):
 
 class Thing:
     pass
+
+class Called:
+    def __call__(self, value):
+        return value
+
+called = Called()
 """
 DECORATED = """
 import {helper}
@@ -141,6 +147,11 @@ def test_a_function_that_raises_or_returns_another_type_stops_the_job(
     ("name", "function", "message"),
     [
         ("f", "plain_functions:untyped", r"functions.*: the type of the function's result is not known\. Annotate it"),
+        (
+            "f",
+            "plain_functions:called",
+            r"the type of the function's result is not known.*function=plain_functions:called",
+        ),
         ("f", "plain_functions:Thing", r"this is no function\. .*found=<class"),
         ("f", "plain_functions:nothing", r"the module has no function for SQL of this name\. .*, defined=.*clean"),
         ("f", "no_such_functions:f", r"the module of a function for SQL cannot be imported: ModuleNotFoundError"),

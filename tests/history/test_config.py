@@ -132,7 +132,7 @@ def test_it_is_the_same_in_python() -> None:
         Source.json("/live", schema="at timestamp"),
         seam=SEAM,
         nulls="live",
-        missing_columns="null",
+        missing_columns="nulls",
         event_time="at",
         out_of_orderness="1h",
     )
@@ -143,7 +143,7 @@ def test_it_is_the_same_in_python() -> None:
         "history": {"format": "parquet", "path": "/archive"},
         "live": {"format": "json", "path": "/live", "schema": "at timestamp"},
         "seam": {"timestamp": "2024-06-01T00:00:00+00:00", "nulls": "live"},
-        "missing-columns": "null",
+        "missing-columns": "nulls",
         "event-time": "at",
         "watermark": {"out-of-orderness": "1h"},
     }

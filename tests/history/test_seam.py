@@ -144,11 +144,11 @@ def test_every_difference_between_the_sides_is_named(spark: SparkSession) -> Non
     found = refusal(spark, "n int, at timestamp, day date", "N long, at timestamp, topic string")
     assert found == (
         "job.yaml:7: sources.sales: the history and the live side have to have the same columns. Correct the `schema` "
-        "of a side; where a column is missing on purpose, set missing-columns to null, and it is NULL in the records "
+        "of a side; where a column is missing on purpose, set missing-columns to nulls, and it is NULL in the records "
         "of that side. differences=n is int in the history and bigint live; day is in the history only; topic is live "
         "only"
     )
-    found = refusal(spark, "n int, at timestamp, day date", "n long, at timestamp", missing_columns="null")
+    found = refusal(spark, "n int, at timestamp, day date", "n long, at timestamp", missing_columns="nulls")
     assert found.endswith("differences=n is int in the history and bigint live")
 
 
@@ -156,13 +156,13 @@ def test_a_column_that_one_side_lacks_may_be_null_there(spark: SparkSession) -> 
     history = Given(spark, [(1, SEAM - MICROSECOND)], "n int, at timestamp")
     live: Any = Given(spark, [], "topic string, AT timestamp, n int")
     live._rows = [("orders", SEAM, 2)]
-    whole = HistoryAndLive(spec(missing_columns="null"), {"history": history, "live": live}, where="test")
+    whole = HistoryAndLive(spec(missing_columns="nulls"), {"history": history, "live": live}, where="test")
     assert whole.schema.simpleString() == "struct<n:int,at:timestamp,topic:string>"
     assert sorted((row.n, row.topic) for row in whole.batch().collect()) == [(1, None), (2, "orders")]
 
 
 def test_the_column_of_the_seam_has_to_be_a_time_that_both_sides_have(spark: SparkSession) -> None:
-    assert refusal(spark, "n int, at timestamp", "n int", missing_columns="null") == (
+    assert refusal(spark, "n int, at timestamp", "n int", missing_columns="nulls") == (
         "job.yaml:7: sources.sales: the live side has no column at, with which the seam's timestamp would be compared. "
         "Columns there: n."
     )

@@ -104,7 +104,7 @@ def test_kafka_with_milliseconds_in_the_value(spark: SparkSession, kafka: Kafka,
 def test_each_side_of_a_history_and_its_live_side_has_its_own(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     """The history has times, the live side milliseconds. The seam compares what is computed of them."""
     text = JOB.replace('"at timestamp, shop string, price long"}', f"{LIVE}}}")
-    text = text.replace("    event-time: at\n", "    event-time: at\n    missing-columns: 'null'\n")
+    text = text.replace("    event-time: at\n", "    event-time: at\n    missing-columns: nulls\n")
     story = Story(tmp_path, text)
     archived, lived = sales(-60, 90), sales(-20, 40)
     rows = [{"shop": shop, "price": price, "at": at} for shop, price, at in archived]

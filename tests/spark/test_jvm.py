@@ -166,6 +166,11 @@ def test_an_error_of_ours_stays_what_it_is_whatever_became_of_the_jvm() -> None:
             InvalidJobError,
             "cause=java.lang.IllegalArgumentException: System memory is 3",
         ),
+        (  # of a process that has a JVM already
+            "[INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'x' in the config \"spark.sql.x\" is invalid.",
+            InvalidJobError,
+            "cause=[INVALID_CONF_VALUE.TYPE_MISMATCH] The value 'x' in the config",
+        ),
         ("Error: Could not reserve enough space for object heap\n", RetryableError, "Could not reserve enough space"),
         (
             'Exception in thread "main" java.net.BindException: none\n',

@@ -137,6 +137,17 @@ class Large(KeyedProcessFunction):
             yield {"who": record["customer"], "clock": context.processing_time}
 
 
+def test_an_output_with_a_name_is_asked_for_by_its_name() -> None:
+    job = orders()
+    counts = job.source("orders").key_by("customer").aggregate(n="count(*)")
+    outputs = run_graph(job.output("counts", counts, Sink.parquet("out")), {"orders": []})
+    assert outputs.table("counts") == []
+    said = r"run_graph: the outputs of this job have names\. Give one\. Outputs here: counts\. found=''"
+    for rows_of in (outputs.table, outputs.changes):
+        with pytest.raises(InvalidJobError, match=said):
+            rows_of()
+
+
 def test_side_outputs_dead_letters_and_the_clock() -> None:
     job = orders().key_by("customer")
     with_large = job.process(

@@ -15,12 +15,12 @@ class HistoryArguments(SourceArguments, total=False):
 
     column: the column that the point in time is compared with; by default `event_time`.
     nulls: the side that emits records with NULL in that column; `fail` allows none.
-    missing_columns: for a column that one side lacks, `fail`, or `null` in the records of that side.
+    missing_columns: for a column that one side lacks, `fail`, or `nulls` in the records of that side.
     """
 
     column: str
     nulls: Literal["fail", "history", "live"]
-    missing_columns: Literal["fail", "null"]
+    missing_columns: Literal["fail", "nulls"]
 
 
 class HistorySources:

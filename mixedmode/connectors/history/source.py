@@ -159,7 +159,7 @@ def _common_schema(history: StructType, live: StructType, source: HistoryAndLive
     if problems:
         msg = (
             f"{where}: the history and the live side have to have the same columns. Correct the `schema` of a side; "
-            "where a column is missing on purpose, set missing-columns to null, and it is NULL in the records of that "
+            "where a column is missing on purpose, set missing-columns to nulls, and it is NULL in the records of that "
             f"side. differences={'; '.join(problems)}"
         )
         raise InvalidJobError(msg)

@@ -65,9 +65,9 @@ class HistoryAndLiveSpec(SourceSpec):
     history: AnyHistory = Field(description="where the records before the seam are, a source of its own kind")
     live: AnyLive = Field(description="where those from the seam on come from, a source of a kind that grows")
     seam: SeamSpec = Field(description="where the one ends and the other begins")
-    missing_columns: Literal["fail", "null"] = Field(
+    missing_columns: Literal["fail", "nulls"] = Field(
         default="fail",
-        description="what becomes of a column that one side lacks: fail, or null in the records of that side",
+        description="what becomes of a column that one side lacks: fail, or nulls in the records of that side",
     )
 
     @property
