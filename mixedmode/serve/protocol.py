@@ -5,9 +5,11 @@
     a request whose head is slow      ends after HEAD_SECONDS, also on a connection that is used again
     an answer that is not read        ends after WRITE_SECONDS without progress
 
-uvicorn itself ends idle connections after an answer. app.py limits the time of a body. uvicorn's protocol is the one of
-httptools, whose parser of C takes a fifth less of the CPU time of a point read than the parser of h11
-(bench/state_server.py), or that of h11 where httptools is not installed.
+uvicorn itself ends idle connections after an answer. guard.py sends an answer in pieces, and each piece that is read is
+progress. app.py limits the time of a body.
+
+uvicorn's protocol is the one of httptools, whose parser of C takes a fifth less of the CPU time of a point read than
+the parser of h11 (bench/state_server.py), or that of h11 where httptools is not installed.
 """
 
 import asyncio
