@@ -1,6 +1,7 @@
 """uvicorn's protocol with limits of connections and of time, so that slow clients do not hold the server.
 
-    too many connections              the new one ends at once
+    too many connections              the new one ends at once (accepting.py)
+    a handshake of TLS that is slow   ends after HEAD_SECONDS (accepting.py)
     a head that is too large          its connection ends
     a request whose head is slow      ends after HEAD_SECONDS, also on a connection that is used again
     an answer that is not read        ends after WRITE_SECONDS without progress
@@ -45,10 +46,7 @@ class LimitedProtocol(_Protocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            transport.abort()
-        else:
-            self._watch_head()
+        self._watch_head()
 
     @override
     def data_received(self, data: bytes) -> None:

@@ -17,7 +17,7 @@ from mixedmode.serve.address import CONTROL_TOKEN, READ_TOKEN, Tokens
 from mixedmode.serve.app import Site
 from mixedmode.serve.server import Endpoint, Server
 from tests.serve.site import Client, Served, committed, served
-from tests.serve.test_limits import Impatient
+from tests.serve.test_limits import Impatient, all_of
 
 READ, CONTROL = "the-token-that-reads", "the-token-that-controls"
 
@@ -138,3 +138,19 @@ def test_an_answer_is_sent_as_long_as_its_client_reads(is_tls: bool, certificate
                 lost.wait(0.01 * len(data) / 65536)  # at most 16 KiB arrive at a time by TLS
         assert time.monotonic() - began > 2 * Told.write_seconds
         assert found.partition(b"\r\n\r\n")[2] == site.client("/api/v1/timeline").body
+
+
+def test_connections_without_a_handshake_count_and_end(certificate: Certificate, tmp_path: Path) -> None:
+    tls = {"cert": certificate.cert, "key": certificate.key, "tls": certificate.trusting}
+    with served(tmp_path, protocol=Impatient, **tls) as site:  # type: ignore[arg-type]
+        address = ("127.0.0.1", site.client.port)
+        silent = [socket.create_connection(address, timeout=10) for _ in range(Impatient.connections_max)]
+        with socket.create_connection(address, timeout=10) as one_more:
+            assert all_of(one_more) == b"", "it ends at once"
+        assert [all_of(connection) for connection in silent] == [b""] * len(silent), "no handshake in time"
+        with socket.create_connection(address, timeout=10) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert b"HTTP" not in all_of(plain)
+        assert site.client("/healthz").status == 200
+        for connection in silent:
+            connection.close()
