@@ -19,7 +19,7 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
 from mixedmode.queryable.keys import key_of_text
-from mixedmode.sinks.shown import shown_rows
+from mixedmode.sinks.shown import plain_rows
 
 _KEYS_ON_SCREEN = 20
 _KEYS_COMPARED = 1000  # with a key that is not found, for a suggestion
@@ -90,7 +90,7 @@ def _print(answer: StateAnswer, form: StateFormat) -> None:
         title = f"epoch {answer.epoch}, {answer.step}, {answer.name}: {rows}{more}"
         screen_print(Group(rows_shown(answer.table), title))
     elif form is StateFormat.JSON:
-        for row in shown_rows(answer.table):
+        for row in plain_rows(answer.table):
             sys.stdout.write(_json(row) + "\n")
     elif form is StateFormat.CSV:
         pacsv.write_csv(_flat(answer.table), sys.stdout.buffer)
@@ -104,15 +104,14 @@ def _print(answer: StateAnswer, form: StateFormat) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Return a table for CSV: lists, maps and records as JSON text."""
-    columns = [
-        pa.array([None if value is None else _json(value) for value in column.to_pylist()], pa.string())
-        if pa.types.is_nested(column.type)
-        else column
-        for column in table.columns
-    ]
-    return pa.table(columns, names=table.column_names)
+    """Return a table for CSV: bytes as base64, and lists, maps and records as JSON text."""
+    for at, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+            values = [row[field.name] for row in plain_rows(table.select([at]))]
+            texts = [value if value is None or isinstance(value, str) else _json(value) for value in values]
+            table = table.set_column(at, field.name, pa.array(texts, pa.string()))
+    return table
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
