@@ -19,7 +19,7 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
 from mixedmode.queryable.keys import key_of_text
-from mixedmode.sinks.shown import shown_rows, shown_values
+from mixedmode.sinks.shown import plain_rows, shown_values
 from mixedmode.sinks.tables.text import as_text
 
 _KEYS_ON_SCREEN = 20
@@ -91,7 +91,7 @@ def _print(answer: StateAnswer, form: StateFormat) -> None:
         title = f"epoch {answer.epoch}, {answer.step}, {answer.name}: {rows}{more}"
         screen_print(Group(rows_shown(answer.table), title))
     elif form is StateFormat.JSON:
-        for row in shown_rows(answer.table):
+        for row in plain_rows(answer.table):
             sys.stdout.write(_json(row) + "\n")
     elif form is StateFormat.CSV:
         pacsv.write_csv(_flat(answer.table), sys.stdout.buffer)
@@ -105,16 +105,18 @@ def _print(answer: StateAnswer, form: StateFormat) -> None:
 
 
 def _flat(table: pa.Table) -> pa.Table:
-    """Return a table for CSV: lists, maps and records as JSON text, and times as text of any year."""
+    """Return a table for CSV: bytes as base64, lists, maps and records as JSON text, and times as text of any year."""
     return pa.table([_flat_column(column) for column in table.columns], names=table.column_names)
 
 
 def _flat_column(column: pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    if pa.types.is_nested(column.type):
-        return pa.array([None if value is None else _json(value) for value in shown_values(column)], pa.string())
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+        values = [row["value"] for row in plain_rows(pa.table([column], names=["value"]))]
+        texts = [value if value is None or isinstance(value, str) else _json(value) for value in values]
+        return pa.array(texts, pa.string())
     is_time = pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)
     return as_text(column.combine_chunks()) if is_time else column
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypedDict, TypeVar
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.connectors import Role, kinds_with
 from mixedmode.config.document import Path
 from mixedmode.config.load import checked_section, with_paths
@@ -153,6 +154,7 @@ def _path(argument: str | Path, paths: Mapping[str, Path]) -> Path:
 
 def _kind_with(role: Role, file_format: str, *, call: str, or_as: Role | None = None) -> ConnectorKind:
     """Return the kind that has a format in this role, or in the other. Raises InvalidJobError if none has."""
+    of_type(file_format, str, f"{call}: format", "text")
     kinds = {**kinds_with(role), **({} if or_as is None else kinds_with(or_as))}
     owners = {known: name for name, section in kinds.items() for known in formats_of(section)}
     if file_format in owners:

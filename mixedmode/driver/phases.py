@@ -230,10 +230,12 @@ class Phases:
                 failure.append(error)
                 raise StopRequested from error  # Py4J answers Spark only after an Exception, and Spark would wait
 
+        location = self._context.spark_folder.location
+        name = f"{self._context.spec.name}, start {self._context.generation} over {location}"  # no other query has it
         query = (
             frame.writeStream.foreachBatch(epoch)
-            .queryName(self._context.spec.name)
-            .option("checkpointLocation", self._context.spark_folder.location)
+            .queryName(name)
+            .option("checkpointLocation", location)
             .trigger(**trigger)
             .start()
         )

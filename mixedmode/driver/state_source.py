@@ -37,6 +37,9 @@ _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 def register_state_source(session: SparkSession) -> None:
     """Let a session read the format `mixedmode-state`, with filters that are pushed down to it."""
+    if not hasattr(session, "dataSource"):  # a session of Spark Connect is of another class
+        msg = f"register_state_source: session must be a SparkSession. found={type(session).__name__}"
+        raise InvalidJobError(msg)
     session.dataSource.register(StateDataSource)
     session.conf.set(_PUSHDOWN, "true")  # Spark's default is false, and then refuses sources that can push down
 

@@ -1,5 +1,6 @@
 """The tables that the outputs of a job hold now."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ __all__ = ["read_table_of"]
 _JOB_FILES = (".yaml", ".yml")
 
 
-def read_table_of(source: JobSpec | str | Path, output: str = MAIN_OUTPUT) -> pa.Table:
+def read_table_of(source: JobSpec | str | os.PathLike[str], output: str = MAIN_OUTPUT) -> pa.Table:
     """Return the table in an output folder, or in an output of a job or job file."""
     if not isinstance(source, JobSpec):
         if Path(source).suffix not in _JOB_FILES:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Literal, Self, Unpack
 
+from mixedmode.config.arguments import of_type, place_of
 from mixedmode.config.document import path_text
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.graph import MAIN
@@ -40,8 +41,6 @@ from mixedmode.job.arguments import (
     argument,
     autoscaler_settings,
     dimension_argument,
-    of_type,
-    place_of,
 )
 from mixedmode.job.broadcasts import Broadcast
 from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
@@ -178,6 +177,7 @@ class Job(AllRows, JobOperations):
         table: a Source with the settings of a table that each epoch reads whole. It replaces a dimension of this name.
         docs/dimensions.md is the guide.
         """
+        of_type(name, str, "Job.dimension: name", "text")
         of_type(table, SourceSpec, "Job.dimension: table", "one of `Source`, such as Source.parquet(path)")
         tables = {**self.settings.dimensions, name: table}
         values = {**fields_of(self.settings), "dimensions": tables}
@@ -218,7 +218,7 @@ class Job(AllRows, JobOperations):
         settings = {
             "name": name,
             "map": reference,
-            "folder": folder or home,
+            "folder": home if folder is None else folder,
             "args": args,
             "output": output,
             "parallelism": parallelism,
@@ -281,6 +281,7 @@ class Job(AllRows, JobOperations):
                 f"job.source(...) on a job without steps. name={self.settings.name}"
             )
             raise InvalidJobError(msg)
+        of_type(name, str, "Job.output: name", "text")
         placed = placed_stream(stream, self.steps, self.streams)
         sinks = {**self.results, name: of_output(sink, placed.name, key, call="Job.output")}
         return self._of(self.settings, placed.steps, sinks, placed.streams, self.origin)

@@ -3,15 +3,13 @@
 An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
-import os
 from collections.abc import Mapping
-from types import UnionType
 from typing import Any, Literal, TypedDict, TypeVar
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.document import Path
 from mixedmode.config.execution import RuntimeMode
-from mixedmode.connectors.calls import Duration, FileName, argument_at
-from mixedmode.errors import InvalidJobError
+from mixedmode.connectors.calls import Duration, argument_at
 
 T = TypeVar("T")
 Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
@@ -86,28 +84,12 @@ _ARGUMENTS: dict[Path, str] = {
 }
 
 
-def of_type(value: T, kind: type | UnionType | tuple[type, ...], place: str, wanted: str) -> T:
-    """Return the value of an argument that is no setting. Raise InvalidJobError if it is not of this type.
-
-    place: the call and the argument; wanted: what it must be.
-    """
-    if not isinstance(value, kind):
-        msg = f"{place} must be {wanted}. found={type(value).__name__}"
-        raise InvalidJobError(msg)
-    return value
-
-
-def place_of(value: FileName, place: str) -> str:
-    """Return the text of an argument that is a path or URL. Raise InvalidJobError for anything else."""
-    return os.fspath(of_type(value, str | os.PathLike, place, "a path or URL"))
-
-
 def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:
     """Return the section `execution.autoscaler` for the argument; None if the argument was left out."""
     if given is None:
         return None
     of_type(given, Mapping, "Job: autoscaler", "a dictionary, such as {'max_parallelism': 8}")
-    return {"enabled": True, **{key.replace("_", "-"): value for key, value in given.items()}}
+    return {"enabled": True, **{str(key).replace("_", "-"): value for key, value in given.items()}}
 
 
 def argument(path: Path) -> str:

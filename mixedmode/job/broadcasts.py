@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypedDict, TypeVar
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.broadcasts import BroadcastSpec
 from mixedmode.config.load import checked_section
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.connectors.calls import Duration, given_arguments
-from mixedmode.job.arguments import argument, of_type
+from mixedmode.job.arguments import argument
 
 S = TypeVar("S")
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypedDict, TypeVar
 
+from mixedmode.config.arguments import place_of
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
@@ -127,7 +128,8 @@ def _step(
         for name, value in {**given, **({"late": late} if late else {})}.items()
         if name not in {**of_step, **LATE_ARGUMENTS}
     }
-    folder = {"folder": str(own.pop("folder", home))} if own.get("folder") or home else {}
+    home = own.pop("folder", home)
+    folder = {} if home is None else {"folder": place_of(home, f"{place}: folder")}
     inputs = {"left": "input AS left", "right": "input AS right", "class": reference}
     values = {**of_step, model.section: {**inputs, **settings, **folder, **own}}
     return resolve_step(checked_section(model, values, place=place, name=argument), FilePath())

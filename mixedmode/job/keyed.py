@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import argument, of_type
+from mixedmode.job.arguments import argument
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
 from mixedmode.job.broadcasts import Broadcast, BroadcastingArguments, broadcasting_settings
 from mixedmode.operators.classes import class_reference
@@ -198,7 +199,7 @@ class KeyedJob(_Grouped[J]):
         reference, home = class_reference(function, place="Job.process")
         settings = {
             "process": reference,
-            "folder": folder or home,
+            "folder": home if folder is None else folder,
             "args": args,
             "output": output,
             "event-time": event_time,
@@ -231,7 +232,7 @@ class KeyedJob(_Grouped[J]):
         See AsyncMapArguments for the settings; docs/async-map.md is the guide.
         """
         reference, home = class_reference(function, place="Job.async_map")
-        given = {"async-map": reference, "folder": folder or home, "args": args, "output": output}
+        given = {"async-map": reference, "folder": home if folder is None else folder, "args": args, "output": output}
         step = async_map_step({**self.settings, **nested({(key,): value for key, value in given.items()})}, settings)
         return self.job.with_step(resolve_step(step, FilePath()))
 

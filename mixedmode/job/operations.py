@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from mixedmode.config.arguments import of_type, place_of
 from mixedmode.config.graph import MAIN_OUTPUT
+from mixedmode.config.outside_texts import shown_value
 from mixedmode.config.spec import JobSpec
 from mixedmode.connectors.calls import FileName
-from mixedmode.job.arguments import of_type, place_of
+from mixedmode.errors import InvalidJobError
 from mixedmode.job.results import JobResult, RunTotals
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ class JobOperations:
         from mixedmode.serve.beside import run_served  # noqa: PLC0415 - Spark is loaded only to run
 
         of_type(stop, threading.Event | None, "Job.run: stop", "a threading.Event")
-        of_type(observers, list | tuple, "Job.run: observers", "a list of functions of an event")
+        _check_observers(observers, "Job.run")
         totals, started = RunTotals(), time.perf_counter()
         run_served(self.spec, self.where, until, [*observers, totals], stop, serve)
         return totals.result(self.spec, time.perf_counter() - started)
@@ -75,7 +77,7 @@ class JobOperations:
         from mixedmode.driver.backfill import backfill, backfill_range  # noqa: PLC0415 - Spark is loaded only to run
         from mixedmode.driver.run import RunOptions  # noqa: PLC0415
 
-        of_type(observers, list | tuple, "Job.backfill: observers", "a list of functions of an event")
+        _check_observers(observers, "Job.backfill")
         windows = backfill_range(start, end)
         return backfill(self.spec, self.where, windows, RunOptions(observers=observers)).rows
 
@@ -90,6 +92,7 @@ class JobOperations:
         """
         from mixedmode.driver.planning import plan_job  # noqa: PLC0415 - Spark is loaded only to plan
 
+        of_type(connect, bool, "Job.validate: connect", "True or False")
         results = plan_job(self.spec, self.where, connects=connect).plan.results
         return {name or MAIN_OUTPUT: pa.schema(list(result.fields)) for name, result in results.items()}
 
@@ -137,6 +140,13 @@ class JobOperations:
         """
         from mixedmode.driver.restoring import restore_savepoint  # noqa: PLC0415 - Spark is loaded only to plan
 
+        of_type(allow_dropped_state, bool, "Job.restore_savepoint: allow_dropped_state", "True or False")
         of_type(moved, Mapping | None, "Job.restore_savepoint: moved", "a dictionary, such as {'/data': '/lake'}")
         folder = place_of(place, "Job.restore_savepoint: place")
         restore_savepoint(folder, self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
+
+
+def _check_observers(observers: object, call: str) -> None:
+    if not isinstance(observers, list | tuple) or not all(map(callable, observers)):
+        msg = f"{call}: observers must be a list of functions of an event. found={shown_value(observers)}"
+        raise InvalidJobError(msg)

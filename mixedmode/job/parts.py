@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.fields import key_of
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import of_type
 
 __all__ = ["fields_of", "in_places", "of_output", "settings_of"]
 
@@ -38,6 +38,8 @@ def of_output(sink: object, from_: str | None, key: str | Sequence[str] | None, 
         sink.key if key is None else key, (str, list, tuple), f"{call}: key", "a column, or a list of columns"
     )
     columns = (given,) if isinstance(given, str) else tuple(given)
+    for column in columns:
+        of_type(column, str, f"{call}: key", "a column, or a list of columns")
     return sink.model_copy(update={"from_": from_, "key": columns})
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from mixedmode.config.arguments import checked_arguments
 from mixedmode.config.graph import MAIN_OUTPUT, output_name
 from mixedmode.config.spec import JobSpec
 
@@ -38,6 +39,7 @@ class JobResult:
         """
         return {output_name(path): sink.place for path, sink in self.spec.sinks.items()}
 
+    @checked_arguments
     def table(self, output: str = MAIN_OUTPUT) -> pa.Table:
         """Return the table that an output holds now. Raise InvalidJobError as mixedmode.read_table does."""
         from mixedmode.driver.tables import read_table_of  # noqa: PLC0415 - loads pyspark, which a job need not

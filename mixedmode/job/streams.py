@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Literal, Self, Unpack
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.step_outputs import broadcasts_of, with_settings
@@ -21,7 +22,7 @@ from mixedmode.config.steps import STEP_KINDS, JoinStep, SqlStep, Step
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import argument, of_type
+from mixedmode.job.arguments import argument
 from mixedmode.job.broadcasts import Broadcast, BroadcastArguments, broadcast_of
 from mixedmode.job.function_steps import CoGroupArguments, CoProcessArguments, co_group_step, co_process_step
 from mixedmode.job.joins import (
@@ -66,6 +67,7 @@ class Stream(AllRows):
         clock: with `allowed`, the SQL may ask for the current time; the execution modes may then emit different rows.
         """
         step = checked_section(SqlStep, {"sql": sql, "name": name, "clock": clock}, place="Stream.sql", name=argument)
+        of_type(others, list | tuple, "Stream.sql: others", "a list of streams")
         return Stream(None, step, (self, *(_stream(one, "Stream.sql: others") for one in others)))
 
     def key_by(self, *columns: str, name: str | None = None, parallelism: int | None = None) -> KeyedJob["Stream"]:

@@ -1,16 +1,18 @@
 """`mixedmode.read_table`: the table that an output of a job holds now."""
 
-from pathlib import Path
+import os
 
 import pyarrow as pa
 
+from mixedmode.config.arguments import checked_arguments
 from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.job.api import Job
 
 __all__ = ["read_table"]
 
 
-def read_table(source: Job | str | Path, *, output: str = MAIN_OUTPUT) -> pa.Table:
+@checked_arguments
+def read_table(source: Job | str | os.PathLike[str], *, output: str = MAIN_OUTPUT) -> pa.Table:
     """Return the table that an output holds now, as Arrow: the newest row of each key, or all rows without a key.
 
     source: an output folder or its URL, a job, or a job file. output: of a job, `sink`, the name of one of its outputs,

@@ -9,6 +9,7 @@ from threading import Lock
 import pyarrow as pa
 
 from mixedmode.checkpoint.types import OperatorState, RunFile
+from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.parts import StateView
@@ -48,10 +49,12 @@ class EntryReader:
         self._ranges: dict[tuple[str, int], tuple[UncutRange, ...]] = {}
         self._open: dict[ReaderPlace, RunsReader] = {}
         self._used = set[ReaderPlace]()
+        self.is_closed = False
 
     def close(self) -> None:
-        """Close all runs."""
+        """Close all runs. No further one is opened."""
         with self._lock:
+            self.is_closed = True
             for reader in self._open.values():
                 reader.close()
             self._open.clear()
@@ -108,6 +111,9 @@ class EntryReader:
         """Return the open runs of a key group; None if the state has no entry there."""
         step = operator.operator_id
         with self._lock:
+            if self.is_closed:
+                msg = "this snapshot of the state is closed, and its files are deleted. Call open_state again."
+                raise InvalidJobError(msg)
             if (step, state_id) not in self._ranges:
                 self._ranges[step, state_id] = uncut_ranges(operator.runs, state_id)
             for found in self._ranges[step, state_id]:

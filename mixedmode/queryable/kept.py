@@ -78,7 +78,8 @@ class KeptState:
         self._opening = threading.Lock()  # held while a snapshot is opened
         self._kept: dict[ManifestIdentity, _Kept] = {}
         self._newest: _Kept | None = None
-        self._written: tuple[_Written, ManifestIdentity] | None = None  # what the last tick found, and the newest epoch
+        #: what the last tick found, and the newest epoch that was open then
+        self._written: tuple[_Written, ManifestIdentity | None] | None = None
         self._stack = ExitStack()
         self._fetched: FetchedRuns | None = None
         self._ended = threading.Event()
@@ -194,11 +195,11 @@ class KeptState:
     def tick(self) -> None:
         """Go to the newest epoch, renew leases, and close snapshots that nobody has read for a while."""
         self._close_unused()
-        if self._newest is not None:
+        if self._kept:
             try:
                 self._go_to_newest()
             except Exception:  # noqa: BLE001  # an error of RocksDB or of the disk, too: the ticks must go on
-                self._drop(lambda kept: kept is self._newest)  # the next request opens it again, and gets the error
+                self._drop(lambda _kept: True)  # the next request opens its epoch again, and gets the error
         with self._lock:
             kept_now = list(self._kept.values())
         for kept in kept_now:
@@ -208,16 +209,16 @@ class KeptState:
             self._keep_local_files()
 
     def _go_to_newest(self) -> None:
-        log, before = self._log(), self._newest
+        log, open_now = self._log(), self._newest
         found = _written(log)
-        if before is not None and self._written == (found, before.identity):
+        if self._written == (found, None if open_now is None else open_now.identity):
             return  # most ticks find nothing new, and to decode a manifest takes milliseconds
         manifest, backs = manifest_at(log, None), log.goings_back()
         newest = manifest.identity
-        self._drop(lambda kept: kept.identity != newest and (kept.epoch >= newest[0] or kept.is_abandoned(backs)))
-        self._written = (found, newest)
-        with self._opening:
+        with self._opening:  # else a request could open an epoch that the job has left, and keep it
+            self._drop(lambda kept: kept.identity != newest and (kept.epoch >= newest[0] or kept.is_abandoned(backs)))
             before = self._newest
+            self._written = (found, None if before is None else newest)
             if before is None or before.identity == newest:
                 return
             kept = self._open(None)

@@ -82,7 +82,7 @@ def _values(key: Any, fields: Sequence[pa.Field], count: int | None) -> Sequence
         names = [field.name for field in fields]
         for name in key:
             if name not in names:
-                msg = f"the key has no column {name}.{did_you_mean(name, names)} Key columns: {', '.join(names)}."
+                msg = f"the key has no column {name}.{did_you_mean(str(name), names)} Key columns: {', '.join(names)}."
                 raise InvalidJobError(msg)
         missing = [name for name in names if name not in key]
         if missing and (count is not None or missing != names[len(key) :]):

@@ -12,25 +12,23 @@ Invariants (tests/queryable/test_reads.py):
 """
 
 import json
-import time
-import uuid
+import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import pyarrow as pa
 
 from mixedmode.checkpoint import paths
-from mixedmode.checkpoint.decide_leases import LEASE_MS_MAX
 from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
+from mixedmode.config.arguments import checked_arguments
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.keys import KeyGroupRange
@@ -39,15 +37,14 @@ from mixedmode.queryable.entries import EntryReader, ReaderPlace
 from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.folders import memory_folder, reader_folder
 from mixedmode.queryable.keys import places_of_keys, question_of
+from mixedmode.queryable.leased import LEASE_SECONDS, check_lease, leased
 from mixedmode.queryable.parts import Moment, StateView
 from mixedmode.queryable.spans import Question
 from mixedmode.queryable.views import views_of
 
 __all__ = ["LEASE_SECONDS", "StateAnswer", "StateSnapshot", "open_state", "read_state"]
 
-Place = str | Path
-#: how long a lease lasts by default
-LEASE_SECONDS = 300.0
+Place = str | os.PathLike[str]
 _STATELESS = (
     "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's output. "
     "step={step}"
@@ -116,15 +113,19 @@ class StateSnapshot:
         """Delete the local files of the snapshot, and give up its lease."""
         self._stack.close()
 
+    @checked_arguments
     def renew(self, seconds: float = LEASE_SECONDS) -> bool:
-        """Keep the checkpoint from now on for `seconds`. Return False if the job has dropped it: take a new snapshot.
+        """Keep the checkpoint from now on for `seconds`. Return False if the job has dropped it, or after `close`.
 
         Runs that the snapshot has opened can be read even then. A savepoint needs no lease; renewing it does nothing.
         """
+        check_lease(seconds)
+        if self._entries.is_closed:
+            return False
         if self._lease is None:
             return True
         before = self._lease
-        self._lease = _leased(self._leases, self._manifest, seconds)
+        self._lease = leased(self._leases, self._manifest, seconds)
         if self._lease is not None:
             self._leases.give_up([before])
         return self._lease is not None
@@ -161,14 +162,17 @@ class StateSnapshot:
         """The keyed steps of the job."""
         return tuple(operator.operator_id for operator in self._manifest.operators)
 
+    @checked_arguments
     def names(self, step: str) -> tuple[str, ...]:
         """Return the names of the parts of a step's state, the default first; () if the step keeps no state."""
         return tuple(self._views_of(self._operator(step)))
 
+    @checked_arguments
     def key_fields(self, step: str, name: str | None = None) -> tuple[pa.Field, ...]:
         """Return the key columns of a part of a step's state; () if the step has no key."""
         return self._view(self._operator(step), name).key_fields
 
+    @checked_arguments
     def read(
         self,
         step: str,
@@ -227,6 +231,7 @@ class StateSnapshot:
         view = self._view(operator, name)
         yield from self._entries.tables(operator, view, self._question(view, keys, prefix), groups)
 
+    @checked_arguments
     def subtasks(self, step: str) -> int:
         """Return the number of subtasks that a step had in the epoch."""
         return self._operator(step).parallelism
@@ -272,6 +277,7 @@ def _without_rows(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
     return tuple(at for at, own in enumerate(places) if not own)
 
 
+@checked_arguments
 def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: float = LEASE_SECONDS) -> StateSnapshot:
     """Open the state in a checkpoint folder or savepoint, at an epoch; None: the newest one.
 
@@ -287,33 +293,19 @@ def opened_snapshot(
     log: CheckpointLog, epoch: int | None, lease_seconds: float, fetched: FetchedRuns | None = None
 ) -> StateSnapshot:
     """Open the state in a folder.  fetched: local files of runs that snapshots share. The rest is as in open_state."""
-    if not 0 <= 1000 * lease_seconds <= LEASE_MS_MAX:
-        msg = f"a lease lasts at most an hour; renew it for longer. lease_seconds={lease_seconds}"
-        raise InvalidJobError(msg)
+    check_lease(lease_seconds)
     if lease_seconds == 0 or log.store.exists(paths.SAVEPOINT):
         return StateSnapshot(log.store, manifest_at(log, epoch), fetched=fetched)
     for _ in range(_ATTEMPTS):
         manifest = manifest_at(log, epoch)
-        lease = _leased(Leases(log.store), manifest, lease_seconds)
+        lease = leased(Leases(log.store), manifest, lease_seconds)
         if lease is not None:
             return StateSnapshot(log.store, manifest, lease, fetched)
     msg = f"the job drops its checkpoints faster than a reader can keep one. Read again. folder={log.store.url}"
     raise RetryableError(msg)
 
 
-def _leased(leases: Leases, manifest: Manifest, seconds: float) -> Lease | None:
-    now_ms = time.time_ns() // 1_000_000
-    try:
-        return leases.take(manifest, now_ms=now_ms, lasts_ms=round(1000 * seconds), token=uuid.uuid4().hex)
-    except RetryableError as error:
-        msg = (
-            "the reader cannot write its lease, which keeps the checkpoint while it is read. Give it write access to "
-            "the folder, or read with lease_seconds=0 (--no-lease); then the job may drop the checkpoint meanwhile. "
-            f"folder={leases.store.url}"
-        )
-        raise RetryableError(msg) from error
-
-
+@checked_arguments
 def read_state(
     directory: Place,
     step: str,

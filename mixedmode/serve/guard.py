@@ -3,12 +3,13 @@
     method, Host and the length of the body     refused before anything is read
     tokens, Origin                              access.py
     an error of a route                         logged here
+    a large answer                              sent in pieces, so that the protocol sees whether the client reads it
 
 The answer to an unexpected error does not have its text, which may tell too much.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,6 +23,7 @@ __all__ = ["BODY_BYTES_MAX", "Guard", "error_response", "json_response"]
 
 _logger = logging.getLogger(__name__)
 BODY_BYTES_MAX = 64 * 1024
+_PIECE_BYTES = 256 * 1024
 _SECURITY = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -71,7 +73,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 is_started = True
                 message["headers"] = [*message["headers"], *_SECURITY_HEADERS]  # no route has one of these
-            await send(message)
+            for piece in _pieces(message):
+                await send(piece)
             is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         refused = self._refusal(scope)
@@ -97,3 +100,12 @@ class Guard:
         if length is None or length > (BODY_BYTES_MAX if method == "POST" else 0):
             return Refusal(413, f"the body is too large: a POST has at most {BODY_BYTES_MAX} bytes, a GET none")
         return refusal(self._kind_of_path(method, scope["path"]), by_name, self._tokens)
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """Yield a message of an answer, the content of a large body in several ones."""
+    content: bytes = message.get("body", b"")
+    starts = range(0, len(content), _PIECE_BYTES)
+    for start in starts[:-1]:
+        yield {**message, "body": content[start : start + _PIECE_BYTES], "more_body": True}
+    yield message if len(starts) < 2 else {**message, "body": content[starts[-1] :]}

@@ -20,7 +20,8 @@ from mixedmode.queryable.kept import KeptState
 from mixedmode.queryable.keys import key_of_text
 from mixedmode.queryable.snapshot import StateSnapshot
 from mixedmode.serve.documents import Document
-from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document_of, plain_rows, rows_document
+from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document_of, rows_document
+from mixedmode.sinks.shown import plain_rows
 
 __all__ = ["BATCH_MAX", "GATHER_SECONDS", "PointReads"]
 

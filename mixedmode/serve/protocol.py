@@ -1,13 +1,16 @@
 """uvicorn's protocol with limits of connections and of time, so that slow clients do not hold the server.
 
-    too many connections              the new one ends at once
+    too many connections              the new one ends at once (accepting.py)
+    a handshake of TLS that is slow   ends after HEAD_SECONDS (accepting.py)
     a head that is too large          its connection ends
     a request whose head is slow      ends after HEAD_SECONDS, also on a connection that is used again
     an answer that is not read        ends after WRITE_SECONDS without progress
 
-uvicorn itself ends idle connections after an answer. app.py limits the time of a body. uvicorn's protocol is the one of
-httptools, whose parser of C takes a fifth less of the CPU time of a point read than the parser of h11
-(bench/state_server.py), or that of h11 where httptools is not installed.
+uvicorn itself ends idle connections after an answer. guard.py sends an answer in pieces, and each piece that is read is
+progress. app.py limits the time of a body.
+
+uvicorn's protocol is the one of httptools, whose parser of C takes a fifth less of the CPU time of a point read than
+the parser of h11 (bench/state_server.py), or that of h11 where httptools is not installed.
 """
 
 import asyncio
@@ -43,10 +46,7 @@ class LimitedProtocol(_Protocol):
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > self.connections_max:
-            transport.abort()
-        else:
-            self._watch_head()
+        self._watch_head()
 
     @override
     def data_received(self, data: bytes) -> None:

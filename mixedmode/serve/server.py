@@ -16,6 +16,7 @@ import uvloop
 
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.secrets import resolve
+from mixedmode.serve.accepting import AcceptingServer
 from mixedmode.serve.address import (
     CONTROL_TOKEN,
     READ_TOKEN,
@@ -95,7 +96,7 @@ class Server:
                 f"and without a password. certificate={endpoint.cert}, key={endpoint.key}, cause={error}"
             )
             raise InvalidJobError(msg) from error
-        self._server = uvicorn.Server(config)
+        self._server = AcceptingServer(config, self.protocol)
         self._switch_seconds = sys.getswitchinterval()
         sys.setswitchinterval(min(_SWITCH_SECONDS, self._switch_seconds))
         self._thread = threading.Thread(target=self._run, name="serve", daemon=True)

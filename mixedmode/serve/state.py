@@ -3,17 +3,15 @@
     /api/v1/state                 the steps, and the parts of their state   ?epoch=N
     /api/v1/state/STEP            ?key=A&key=B | ?prefix=A   ?name=PART  ?epoch=N  ?limit=N  ?after=NEXT
 
-The rows are those of `read_state`. JSON has text for what it cannot represent: times in ISO 8601, decimals as they are
-written, bytes as base64. Infinite numbers and NaN become null. An Arrow stream keeps all types.
+The rows are those of `read_state`. JSON has text for what it cannot represent (sinks/shown.py). An Arrow stream keeps
+all types.
 
 A value of a secret is replaced by its reference in JSON. An Arrow stream with such a value is refused.
 """
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 from pyarrow import ipc
@@ -27,7 +25,7 @@ from mixedmode.queryable.keys import key_of_text
 from mixedmode.queryable.snapshot import StateAnswer, StateSnapshot
 from mixedmode.secrets import has_secrets_in
 from mixedmode.serve.documents import Document
-from mixedmode.sinks.shown import shown_rows
+from mixedmode.sinks.shown import plain_rows
 
 __all__ = [
     "ARROW",
@@ -35,7 +33,6 @@ __all__ = [
     "StateQuestion",
     "arrow_stream",
     "document_of",
-    "plain_rows",
     "prefers_arrow",
     "rows_document",
     "steps_document",
@@ -178,11 +175,6 @@ def rows_document(answer: StateAnswer, keys: Sequence[str]) -> Document:
     return document_of(answer, plain_rows(answer.table), [keys[at] for at in answer.missing])
 
 
-def plain_rows(table: pa.Table) -> list[Document]:
-    """Return rows for JSON."""
-    return [{name: _plain(value) for name, value in row.items()} for row in shown_rows(table)]
-
-
 def document_of(answer: StateAnswer, rows: Sequence[Document], missing: Sequence[str]) -> Document:
     """Return an answer for JSON that has these rows.  missing: the keys that have none."""
     return {
@@ -208,19 +200,3 @@ def arrow_stream(answer: StateAnswer) -> bytes:
         )
         raise InvalidJobError(msg)
     return data
-
-
-def _plain(value: Any) -> Any:
-    """Return a value of `to_pylist` for JSON."""
-    match value:
-        case None | bool() | int() | float() | str():
-            return value
-        case datetime() | date() | time():
-            return value.isoformat()
-        case bytes():
-            return base64.b64encode(value).decode()
-        case list() | tuple():
-            return [_plain(each) for each in value]
-        case dict():
-            return {str(name): _plain(each) for name, each in value.items()}
-    return str(value)

@@ -1,10 +1,13 @@
-"""Converts rows to Python values for display, including times that Python's datetime cannot represent.
+"""Converts rows to Python values for display or for JSON, including times that Python's datetime cannot represent.
 
 Spark's and Arrow's timestamps reach some 290,000 years before and after 1970, Python's datetime the years 1 to 9999.
 """
 
+import base64
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import date, datetime, time
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +35,14 @@ def shown_values(column: pa.ChunkedArray) -> list[Any]:
         return [_value(scalar) for scalar in column]
 
 
+def plain_rows(rows: pa.Table) -> list[dict[str, Any]]:
+    """Return rows for JSON: times in ISO 8601, bytes as base64, and decimals and intervals as text.
+
+    JSON has no infinite numbers and no NaN: they become None.
+    """
+    return [{name: _plain(value) for name, value in row.items()} for row in shown_rows(rows)]
+
+
 @contextmanager
 def only_times_of_python(what: str) -> Iterator[None]:
     """Convert Arrow's error for such a time, where the value must be a datetime, to an InvalidJobError."""
@@ -50,3 +61,20 @@ def _value(scalar: pa.Scalar) -> Any:
         return scalar.as_py()
     except (OverflowError, ValueError):
         return _NOT_SHOWN
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | int() | float() | str():
+            return value
+        case datetime() | date() | time():
+            return value.isoformat()
+        case bytes():
+            return base64.b64encode(value).decode()
+        case list() | tuple():
+            return [_plain(each) for each in value]
+        case dict():
+            return {str(name): _plain(each) for name, each in value.items()}
+    return str(value)

@@ -6,6 +6,7 @@ key, all rows count. Merged files replace others, whether or not those are delet
 Parquet, JSON and CSV, partitioned or not, compacted or not, return the same table (tests/sinks/test_table.py).
 """
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.config.arguments import checked_arguments
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_codes
 from mixedmode.operators.tables import column_of
@@ -32,7 +34,8 @@ class CurrentTable:
     rows: pa.Table
 
 
-def read_output(path: str | Path, *, changes: bool = False) -> pa.Table:
+@checked_arguments
+def read_output(path: str | os.PathLike[str], *, changes: bool = False) -> pa.Table:
     """Return the rows of an output: its current table if the output has a key, else all rows.
 
     changes: return every row that was written, with `_op` (if any) and `_epoch`. All rows are loaded into memory; use
@@ -58,7 +61,8 @@ def table_at(path: str | Path, epoch: int) -> CurrentTable:
     return CurrentTable(description, _current_rows(changes, description))
 
 
-def output_files(path: str | Path) -> list[str]:
+@checked_arguments
+def output_files(path: str | os.PathLike[str]) -> list[str]:
     """Return the files of an output that count now, as paths or URLs. A key's newer row comes after its older row.
 
     A reader of exactly these files gets each row once. Call this anew for each query: a compaction replaces files, and

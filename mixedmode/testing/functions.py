@@ -8,9 +8,9 @@ from typing import Any, TypeVar, Unpack, get_args
 import pyarrow as pa
 from typing_extensions import override
 
+from mixedmode.config.arguments import of_type
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import of_type
 from mixedmode.keys import KeySchema
 from mixedmode.operators.classes import ClassKind, ClassSource, GivenClass
 from mixedmode.operators.process import (

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from mixedmode.clock import SystemClock
+from mixedmode.config.arguments import of_type
 from mixedmode.config.execution import RuntimeMode
 from mixedmode.config.graph import MAIN
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
-from mixedmode.job.arguments import of_type
 from mixedmode.testing.functions import by_name
 from mixedmode.testing.outputs import Row
 from mixedmode.testing.places import declared_schemas, job_in_folder, output_names

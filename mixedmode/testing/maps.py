@@ -11,9 +11,9 @@ from typing import Any, Self
 import msgspec
 import pyarrow as pa
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.execution import MAX_PARALLELISM_LIMIT
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.job.arguments import of_type
 from mixedmode.operators.map import MAP_FUNCTION, KeptList, MapOperator
 from mixedmode.operators.map.dealing import dealt
 from mixedmode.operators.map.items import ItemCodec

@@ -7,8 +7,8 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
+from mixedmode.config.arguments import of_type
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import of_type
 from mixedmode.operators.interface import SIDE_COLUMN
 from mixedmode.testing.step import Rows, column_type, table_of
 

@@ -11,8 +11,8 @@ import msgspec
 import pyarrow as pa
 
 from mixedmode.changes import changes
+from mixedmode.config.arguments import of_type
 from mixedmode.errors import CorruptStateError, InvalidJobError
-from mixedmode.job.arguments import of_type
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import incompatibilities
 from mixedmode.testing.moment import Moment

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.config.arguments import of_type
 from mixedmode.config.calls import is_column
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
-from mixedmode.job.arguments import of_type
 from mixedmode.keys import KeySchema
 from mixedmode.operators.interface import SIDE_COLUMN, WEIGHT_COLUMN, Batch, KeyedOperator
 from mixedmode.operators.process.values import UNFIT, array_of

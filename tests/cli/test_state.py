@@ -1,7 +1,11 @@
 """`mixedmode state` shows the state of a step, and says what to do if it cannot."""
 
+import csv
+import datetime as dt
 import io
 import json
+import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +13,11 @@ import pytest
 from pyarrow import ipc
 
 from mixedmode.checkpoint import paths
+from mixedmode.queryable import read_state
 from tests.cli.shell import command, lines
 from tests.queryable.jobs import RunningJob
 from tests.queryable.test_reads import process, row
+from tests.serve.test_state import over
 
 STEP = "aggregate-1"
 
@@ -69,6 +75,35 @@ def test_programs_get_json_csv_or_an_arrow_stream(folder: Path) -> None:
     stream = command("state", folder, STEP, "--format", "arrow").stdout_bytes
     table = ipc.open_stream(io.BytesIO(stream)).read_all()
     assert (table.num_rows, table.schema.metadata[b"mixedmode.epoch"]) == (2, b"1")
+
+
+def test_all_forms_have_all_values(tmp_path: Path) -> None:
+    types = "k string, at timestamp, f double, z double, b binary, d decimal(5, 2), n timestamp_ntz, t date"
+    job = RunningJob(tmp_path, lambda job: job.key_by("k").deduplicate(keep="last"), ddl=types)
+    local, decimal = dt.datetime(9999, 12, 31, 1), Decimal("-0.50")  # noqa: DTZ001  # without a zone
+    values = {"f": math.nan, "z": -0.0, "b": b"\xff\0", "d": decimal, "n": local, "t": dt.date(1, 1, 1)}
+    job.epoch([{"k": "a\n\u2028", "at": 1, **values}, {"k": "null", "at": 1}])
+
+    def printed(form: str) -> bytes:
+        return command("state", job.checkpoints, "deduplicate-1", "--format", form).stdout_bytes
+
+    found = [json.loads(text, parse_constant=pytest.fail) for text in printed("json").splitlines()]
+    assert next(row for row in found if row["k"] != "null") == {
+        "k": "a\n\u2028",
+        "at": "1970-01-01T00:01:00+00:00",
+        "f": None,
+        "z": -0.0,
+        "b": "/wA=",
+        "d": "-0.50",
+        "n": "9999-12-31T01:00:00",
+        "t": "0001-01-01",
+    }
+    with over(job) as get:
+        assert get("/api/v1/state/deduplicate-1").json["rows"] == found
+    rows = list(csv.DictReader(io.StringIO(printed("csv").decode(), newline="")))
+    assert {row["k"]: row["b"] for row in rows} == {"a\n\u2028": "/wA=", "null": ""}
+    tables = (ipc.open_stream(printed("arrow")).read_all(), read_state(job.checkpoints, "deduplicate-1"))
+    assert repr(tables[0].to_pylist()) == repr(tables[1].to_pylist()), "as text, since NaN is not equal to NaN"
 
 
 def test_a_key_of_several_columns_is_a_json_array_and_may_be_a_prefix(tmp_path: Path) -> None:

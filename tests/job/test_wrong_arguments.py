@@ -46,7 +46,7 @@ def whole() -> Job:
 
 
 CALLS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: whole().run(observers=NUMBER), "Job.run: observers must be a list of functions of an event. found=int"),
+    (lambda: whole().run(observers=NUMBER), "Job.run: observers must be a list of functions of an event. found=5"),
     (lambda: whole().run(stop=NUMBER), "Job.run: stop must be a threading.Event. found=int"),
     (lambda: whole().rescale(TEXT), "Job.rescale: parallelism must be a whole number, or None. found=str"),
     (lambda: whole().rescale(2, step=NUMBER), "Job.rescale: step must be the name of a step. found=int"),

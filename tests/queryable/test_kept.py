@@ -159,6 +159,27 @@ def test_an_epoch_that_the_job_went_back_from_has_no_answers(kept: Kept) -> None
         kept.ask(2)
 
 
+@pytest.mark.parametrize("is_newest_open", [False, True])
+def test_an_epoch_that_the_job_left_has_no_answers_whatever_else_is_open(is_newest_open: bool, kept: Kept) -> None:
+    kept.ask(2)
+    kept.state.tick()
+    if is_newest_open:
+        kept.ask()
+    kept.job.log.record_going_back(GoingBack(Generation(2), Epoch(1), ()))
+    kept.state.tick()
+    with pytest.raises(InvalidJobError, match=r"Name one that is kept: 0, 1\. epoch=2"):
+        kept.ask(2)
+    assert kept.ask(1).epoch == 1
+
+
+def test_the_epochs_of_a_job_whose_folder_was_emptied_have_no_answers(kept: Kept) -> None:
+    kept.ask(1)
+    kept.job.log.store.delete([paths.manifest_path(epoch) for epoch in kept.job.log.epochs()])
+    kept.state.tick()
+    with pytest.raises(RetryableError, match="the job has no state yet"):
+        kept.ask(1)
+
+
 def test_a_page_of_an_epoch_that_was_committed_again_is_refused(kept: Kept) -> None:
     first = kept.ask(limit=1)
     kept.job.log.record_going_back(GoingBack(Generation(2), Epoch(1), ()))

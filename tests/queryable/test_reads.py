@@ -11,7 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.retention import drop_old_checkpoints
+from mixedmode.checkpoint.store import ObjectStore
+from mixedmode.errors import InvalidJobError
 from mixedmode.queryable import open_state, read_state
 from tests.queryable.functions import Everything
 from tests.queryable.jobs import Row, RunningJob, rows_of
@@ -234,3 +237,18 @@ def test_a_page_keeps_its_checkpoint_for_the_next_page(tmp_path: Path) -> None:
     drop_old_checkpoints(job.log, list(job.manifests), num_retained=1, now_ms=time.time_ns() // 1_000_000)
     rest = read_state(job.checkpoints, "aggregate-1", after=page.schema.metadata[b"mixedmode.next"].decode())
     assert page.num_rows + rest.num_rows == len(totals(EPOCHS[2:]))
+
+
+def test_a_closed_snapshot_reads_nothing_and_takes_no_lease(tmp_path: Path) -> None:
+    job = RunningJob(tmp_path / "job", counts)
+    job.epoch([row("a", 1, 0)])
+    with open_state(job.checkpoints) as snapshot:
+        assert snapshot.read("aggregate-1").table.num_rows == 1
+        with pytest.raises(InvalidJobError, match=r"a lease lasts at most an hour.*lease_seconds=3601"):
+            snapshot.renew(3601)
+    snapshot.close()
+    for keys in (None, ["a"]):
+        with pytest.raises(InvalidJobError, match=r"this snapshot of the state is closed, .* Call open_state again\."):
+            snapshot.read("aggregate-1", keys=keys)
+    assert not snapshot.renew()
+    assert Leases(ObjectStore(job.checkpoints)).all() == ()

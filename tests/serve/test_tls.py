@@ -1,7 +1,10 @@
 """A server with TLS and tokens, as other machines reach it; and what does not start."""
 
 import http.client
+import socket
 import ssl
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +16,8 @@ from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.serve.address import CONTROL_TOKEN, READ_TOKEN, Tokens
 from mixedmode.serve.app import Site
 from mixedmode.serve.server import Endpoint, Server
-from tests.serve.site import Client, committed, served
+from tests.serve.site import Client, Served, committed, served
+from tests.serve.test_limits import Impatient, all_of
 
 READ, CONTROL = "the-token-that-reads", "the-token-that-controls"
 
@@ -99,3 +103,54 @@ def test_a_port_that_is_taken_is_an_error_that_names_it(tmp_path: Path) -> None:
         with pytest.raises(RetryableError) as caught, server:
             pytest.fail("it started")
         assert str(caught.value).endswith(f"address=127.0.0.1:{site.client.port}, cause=Address already in use")
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_an_answer_is_sent_as_long_as_its_client_reads(is_tls: bool, certificate: Certificate, tmp_path: Path) -> None:
+    lost = threading.Event()
+
+    class Told(Impatient):
+        write_seconds = 0.7
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            lost.set()
+
+    def asked(site: Served) -> socket.socket:
+        plain = socket.create_connection(("127.0.0.1", site.client.port), timeout=10)
+        found = certificate.trusting.wrap_socket(plain, server_hostname="127.0.0.1") if is_tls else plain
+        found.sendall(b"GET /api/v1/timeline HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return found
+
+    tls = {"cert": certificate.cert, "key": certificate.key, "tls": certificate.trusting} if is_tls else {}
+    with served(tmp_path, protocol=Told, **tls) as site:  # type: ignore[arg-type]
+        assert site.server._socket is not None
+        site.server._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2**16)  # the system wakes a writer earlier
+        for number in range(500):
+            site.job.mark("savepoint", f"{number} {'x' * 20_000}")
+        with asked(site):
+            assert lost.wait(5), "this client reads nothing"
+        lost.clear()
+        with asked(site) as slow:
+            began, found = time.monotonic(), slow.recv(65536)
+            while data := slow.recv(65536):
+                found += data
+                lost.wait(0.01 * len(data) / 65536)  # at most 16 KiB arrive at a time by TLS
+        assert time.monotonic() - began > 2 * Told.write_seconds
+        assert found.partition(b"\r\n\r\n")[2] == site.client("/api/v1/timeline").body
+
+
+def test_connections_without_a_handshake_count_and_end(certificate: Certificate, tmp_path: Path) -> None:
+    tls = {"cert": certificate.cert, "key": certificate.key, "tls": certificate.trusting}
+    with served(tmp_path, protocol=Impatient, **tls) as site:  # type: ignore[arg-type]
+        address = ("127.0.0.1", site.client.port)
+        silent = [socket.create_connection(address, timeout=10) for _ in range(Impatient.connections_max)]
+        with socket.create_connection(address, timeout=10) as one_more:
+            assert all_of(one_more) == b"", "it ends at once"
+        assert [all_of(connection) for connection in silent] == [b""] * len(silent), "no handshake in time"
+        with socket.create_connection(address, timeout=10) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
+            assert b"HTTP" not in all_of(plain)
+        assert site.client("/healthz").status == 200
+        for connection in silent:
+            connection.close()
