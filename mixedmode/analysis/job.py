@@ -34,6 +34,7 @@ from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import records_read
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
+from mixedmode.analysis.told_apart import check_told_apart
 from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, OneInputStep, SqlStep
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
@@ -94,6 +95,7 @@ def examine(session: SparkSession, parts: JobParts, where: Where, found: list[Mi
     if not of_job and parts.is_whole:
         with collecting(of_job):
             plan = walk.plan()
+            check_told_apart(plan)
             raise_all(unread_dimensions(plan, spec.dimensions, where))
             analysis = Analysis(plan, sources.opened, sources.dimensions)
     found += of_job

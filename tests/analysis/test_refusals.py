@@ -12,7 +12,7 @@ from mixedmode.analysis.job import analyse
 from mixedmode.config.graph import MAIN
 from mixedmode.config.sources import SourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, Sink, Source
+from mixedmode.job import Job, Sink, Source, Stream
 from tests.harness import SPARK, write_parquet, write_text
 
 pytestmark = pytest.mark.spark
@@ -749,3 +749,24 @@ def test_a_key_that_cannot_be_computed_once_per_record_is_refused(
 ) -> None:
     source = Source.parquet(folder / "in", schema=DDL)
     assert re.search(message, refusal(spark, job(folder, source).key_by(key).aggregate(n="count(*)")))
+
+
+@pytest.mark.parametrize("name", [None, "odd"])
+def test_two_steps_that_only_their_sql_tells_apart_need_names(
+    spark: SparkSession, folder: Path, name: str | None
+) -> None:
+    """Their numbers follow the order in which a union names them, so its change would exchange their state."""
+    start = job(folder, other=Source.parquet(folder / "in", schema=DDL))
+
+    def counted(source: str, condition: str, name: str | None = None) -> Stream:
+        rows = start.source(source).sql(f"SELECT k FROM {source} WHERE {condition}")
+        return rows.key_by("k", name=name).aggregate(n="count(*)")
+
+    even, odd, other = counted("t", "v % 2 = 0"), counted("t", "v % 2 = 1", name), counted("other", "v % 2 = 1")
+    joined = even.union(odd, other).key_by("k").aggregate(n="sum(n)")
+    complete = start.output("all", joined, Sink.parquet("out"))
+    if name is not None:
+        assert analyse(spark, complete.spec, complete.where).plan.results
+        return
+    with pytest.raises(InvalidJobError, match=r"Give each a `name`.* steps=aggregate_1, aggregate_2$"):
+        analyse(spark, complete.spec, complete.where)
