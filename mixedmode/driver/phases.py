@@ -28,6 +28,7 @@ from mixedmode.driver.events import Flipped, Notice
 from mixedmode.driver.inputs import Inputs
 from mixedmode.driver.pausing import Pauses
 from mixedmode.driver.rescaling import Rescaling
+from mixedmode.errors import RetryableError
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.sources.source import Admission
 from mixedmode.spark.session import cores
@@ -79,6 +80,13 @@ class Phases:
 
     def run(self, until: Until) -> None:
         """Catch up, flip, then run live until stopped; or catch up again until no input is new. See `Until`."""
+        try:
+            self._run(until)
+        except Exception:
+            _check_has_session(self._inputs.session)
+            raise
+
+    def _run(self, until: Until) -> None:
         is_fresh = self._runner.latest is None
         self._pauses.begin("catching up")
         self._catch_up(is_first=True)
@@ -241,6 +249,7 @@ class Phases:
         )
         try:
             while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]  # a float is fine
+                _check_has_session(frame.sparkSession)
                 self._pauses.look()
                 self._clock_watch.look()
                 if self._ends(is_live=is_live) and not query.status["isTriggerActive"]:
@@ -251,6 +260,17 @@ class Phases:
         _wait_until_gone(frame.sparkSession, query)
         if failure and not _is_stop(failure[0], is_stopped=is_stopped):
             raise failure[0]
+
+
+def _check_has_session(session: SparkSession) -> None:
+    """Raise RetryableError if the program has stopped the session: without one, a query waits for ever."""
+    context = session.sparkContext._jsc  # noqa: SLF001 - PySpark has no public name; None when it has been stopped
+    if context is None or context.sc().isStopped():
+        msg = (
+            "the Spark session was stopped while the job ran, as by spark.stop(), so the job cannot go on. What is "
+            "committed stays. Run the job again: it resumes."
+        )
+        raise RetryableError(msg)
 
 
 def _wait_until_gone(session: SparkSession, query: StreamingQuery) -> None:

@@ -1,6 +1,8 @@
-"""Several jobs at the same time in one process, which share its Spark session."""
+"""The Spark session of a process: several jobs share it at the same time, and the program may stop it."""
 
 import json
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,3 +32,36 @@ def test_two_jobs_of_one_name_run_at_the_same_time(spark: "SparkSession", tmp_pa
 
     with ThreadPoolExecutor(2) as threads:
         assert list(threads.map(records, ["first", "second"])) == [1, 1]
+
+
+def test_a_session_that_is_stopped_ends_the_job(tmp_path: Path) -> None:
+    """In a process of its own, since the session of these tests has to stay."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.json").write_text(json.dumps({"k": "a"}))
+    (tmp_path / "program.py").write_text(_STOPS_ITS_SESSION)
+    found = subprocess.run(
+        [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert found.stdout.startswith("RetryableError: the Spark session was stopped while the job ran"), found.stderr
+
+
+_STOPS_ITS_SESSION = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from mixedmode import Job, Sink, Source
+from mixedmode.driver.events import PhaseBegan
+from pyspark.sql import SparkSession
+
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+is_live = threading.Event()
+rows = Source.json("in", schema="k string")
+job = Job("stopped", sources={"rows": rows}, checkpoint_dir="checkpoints", parallelism=1)
+counted = job.key_by("k").aggregate(n="count(*)").write(Sink.parquet("out"))
+watch = lambda event: is_live.set() if isinstance(event, PhaseBegan) and event.phase == "live" else None
+with ThreadPoolExecutor(1) as threads:
+    running = threads.submit(counted.run, observers=[watch])
+    assert is_live.wait(60)
+    session.stop()
+    error = running.exception(60)
+print(f"{type(error).__name__}: {error}")
+"""
