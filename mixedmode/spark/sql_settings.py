@@ -1,5 +1,7 @@
 """The settings of a session that decide what SQL computes of the same values."""
 
+from typing import Any
+
 from pyspark.sql import SparkSession
 
 __all__ = ["sql_settings"]
@@ -16,7 +18,20 @@ _OTHERS = (
 
 
 def sql_settings(session: SparkSession) -> dict[str, str]:
-    """Return the settings that decide what SQL computes, {name without `spark.`: value}, sorted by name."""
-    found = {name: value for name, value in session.conf.getAll.items() if name.removeprefix(_SQL).startswith(_OTHERS)}
+    """Return the settings that decide what SQL computes, {name without `spark.`: value}, sorted by name.
+
+    A setting that has its default value is left out, as if it were not set.
+    """
+    found = {
+        name: value
+        for name, value in session.conf.getAll.items()
+        if name.removeprefix(_SQL).startswith(_OTHERS) and not _is_default(session, name, value)
+    }
     found |= {_SQL + name: str(session.conf.get(_SQL + name)) for name in _ALWAYS}
     return {name.removeprefix("spark."): found[name] for name in sorted(found)}
+
+
+def _is_default(session: SparkSession, name: str, value: str) -> bool:
+    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for the defaults
+    entry = getattr(getattr(jvm.org.apache.spark.sql.internal, "SQLConf$"), "MODULE$").getConfigEntry(name)
+    return entry is not None and str(entry.defaultValueString()).lower() == value.lower()

@@ -142,8 +142,8 @@ def test_checkpoints_shows_one_checkpoint_at_the_flip_and_one_per_live_epoch(ran
     backlog, live = (line.split() for line in shown[2:4])
     assert backlog[:7] == ["0", "yes", "sorted", "2", "3", "2", "2"]
     assert live[:7] == ["1", "no", "streaming", "2", "1", "1", "1"]
-    assert backlog[9:] == ["none", "0", "2001-01-02", "03:04:05"]
-    assert live[9:] == ["none", "1", "2001-01-02", "03:04:05"]
+    assert backlog[9:] == ["none", "0", "2001-01-02", "03:04:05", "UTC"]
+    assert live[9:] == ["none", "1", "2001-01-02", "03:04:05", "UTC"]
     operator = shown[-1].split()
     assert operator[0] == "aggregate-1"
     assert operator[3] == "3", "entries"

@@ -64,6 +64,13 @@ def test_a_setting_of_how_sql_runs_is_free(spark: SparkSession, name: str) -> No
         assert sql_settings(spark) == usual
 
 
+@pytest.mark.parametrize(("name", "default"), [("caseSensitive", "False"), ("legacy.timeParserPolicy", "CORRECTED")])
+def test_a_setting_with_its_default_is_as_if_it_were_not_set(spark: SparkSession, name: str, default: str) -> None:
+    usual = sql_settings(spark)
+    with setting(spark, f"spark.sql.{name}", default):
+        assert sql_settings(spark) == usual
+
+
 def computed(session: SparkSession, expression: str) -> str:
     """What SQL makes of an expression: its type and value, or the kind of error."""
     row = "SELECT 'a' AS k, 7L AS s, timestamp_seconds(0) AS at"
