@@ -201,7 +201,7 @@ class _Walk:
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps, after `walk` has found no mistake."""
-        settings = sql_settings(self._session)
+        settings = sql_settings(self._session) if any(stage.computes_again for stage in self._stages) else {}
         plan = JobPlan(
             stages=tuple(replace(stage, sql_settings=settings) for stage in self._stages),
             results=self._results,

@@ -206,13 +206,13 @@ class KeyedStage:
         order = {"event-time": self.event_time} if self._goes_by_time else {}
         texts = [" ".join(step.text.split()) for step in self.reads.sql]
         source = {"sql": texts} if self.is_changelog and texts else {}
-        settings = {"spark": dict(self.sql_settings)} if self.sql_settings and self._computes_again else {}
+        settings = {"spark": dict(self.sql_settings)} if self.sql_settings and self.computes_again else {}
         sides = [{"from": list(side.roots), "event-time": side.event_time} for side in self.sides]
         told_apart = {"sides": sides} if sides else {}
         return {**self.identity, **order, **source, **settings, **told_apart, **inputs_fingerprint(self.reads)}
 
     @property
-    def _computes_again(self) -> bool:
+    def computes_again(self) -> bool:
         """Return whether sql is computed again of the same rows: of retracted ones, or in the condition of a join."""
         computes = self.reads.sql or any(column_in(argument) is None for argument in self.arguments)
         return bool(self.is_changelog and computes) or "condition" in self.identity
