@@ -84,6 +84,10 @@ class World:
     fan_in: int = merging.FAN_IN
 
 
+#: in the place of Spark's context in the JVM
+_RUNNING = SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False))
+
+
 @dataclass(frozen=True, slots=True)
 class LocalSession:
     """In the place of a SparkSession."""
@@ -91,7 +95,7 @@ class LocalSession:
     world: World
     next_command: Callable[[], str]
     streams: Any = field(default_factory=lambda: SimpleNamespace(active=()))
-    sparkContext: Any = field(default_factory=lambda: SimpleNamespace(defaultParallelism=2))  # noqa: N815
+    sparkContext: Any = field(default_factory=lambda: SimpleNamespace(defaultParallelism=2, _jsc=_RUNNING))  # noqa: N815
 
 
 def local_session(world: World, next_command: Callable[[], str] | None = None) -> SparkSession:
