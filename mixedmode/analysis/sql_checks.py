@@ -263,7 +263,7 @@ def _instead(node: Node) -> str:
     """Return what to write instead of a node that needs several records."""
     if _sees_records(node):
         if node.kind == "Aggregate" and node.name:
-            return f"Write it as a keyed step: {node.name}."
+            return f"Write a sql step with its FROM and WHERE, then a keyed step: {node.name}."
         return _OVER_RECORDS.get(node.kind, _INSTEAD)
     return _OF_DIMENSION if dimensions_of(node) else _WRITTEN_OUT
 
