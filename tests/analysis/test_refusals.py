@@ -23,7 +23,10 @@ STATEFUL = (
     "steps[0].sql: SQL sees one record at a time here, because an epoch has only some of the records. The result over "
     "several records would not be the same live and in batch. "
 )
-KEYED = "Write a sql step with its FROM and WHERE, then a keyed step: key-by: [k], aggregate: {n: count(1)}. found=Aggregate"
+KEYED = (
+    "Write a sql step with its FROM and WHERE, then a keyed step: key-by: [k], aggregate: {n: count(1)}. "
+    "found=Aggregate"
+)
 DISTINCT = "Use key-by on these columns, with deduplicate: {keep: any}. found=Distinct"
 BOTH = "Use a step with join. Its type may be semi, for IN and EXISTS, or anti. found="
 NO_QUERY = (
