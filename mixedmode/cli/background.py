@@ -257,4 +257,4 @@ def _row(place: ProcessPlace) -> Sequence[str]:
     if process is None:
         return "unknown", "record damaged", "", "", str(place.folder)
     word = "running" if process.is_running else "stopped" if process.is_of_this_host else f"on {process.host}"
-    return process.job, word, str(process.pid), f"{utc_text(process.started_ms)}", str(place.folder)
+    return process.job, word, str(process.pid), utc_text(process.started_ms), str(place.folder)

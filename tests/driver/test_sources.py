@@ -119,7 +119,7 @@ def test_names_may_be_awkward(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_first_folder_of_partitions_that_comes_live_needs_a_start(
     spark: SparkSession, tmp_path: Path, before: list[str], where: str
 ) -> None:
-    """Whether tasks read the files, or Spark."""
+    """RLIKE is left to Spark, which then reads the files; without it, tasks read them."""
     (tmp_path / "in").mkdir()
     for name in before:
         write_json(tmp_path / "in", name, [{"k": "a", "v": 1}])

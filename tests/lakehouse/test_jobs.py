@@ -95,6 +95,19 @@ def test_a_table_is_named_in_a_catalog_that_the_job_sets_up(spark: SparkSession,
     assert sorted(written, key=lambda row: row["shop"]) == totals([*HISTORY[0], *HISTORY[2]])
 
 
+def joined_with_shops(folder: Path, kind: Format) -> Job:
+    """Sales, each with the region of its shop in a table that is a dimension."""
+    job = Job(
+        "joined",
+        sources={"sales": source(kind, folder / "in")},
+        checkpoint_dir=folder / "checkpoints",
+        spark=SPARK,
+    )
+    job = job.dimension("shops", source(kind, folder / "shops"))
+    job = job.sql("SELECT s.shop, t.region FROM sales s LEFT JOIN shops t ON s.shop = t.name")
+    return job.write(Sink.parquet(folder / "out"))
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     spark: SparkSession, tmp_path: Path, kind: Format
@@ -102,15 +115,7 @@ def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     ddl = "name string, region string"
     add(spark, kind, tmp_path / "shops", [("a", "north")], ddl)
     add(spark, kind, tmp_path / "in", HISTORY[1])
-    job = Job(
-        "joined",
-        sources={"sales": source(kind, tmp_path / "in")},
-        checkpoint_dir=tmp_path / "checkpoints",
-        spark=SPARK,
-    )
-    job = job.dimension("shops", source(kind, tmp_path / "shops"))
-    job = job.sql("SELECT s.shop, t.region FROM sales s LEFT JOIN shops t ON s.shop = t.name")
-    job = job.write(Sink.parquet(tmp_path / "out"))
+    job = joined_with_shops(tmp_path, kind)
     run(job, spark)
     add(spark, kind, tmp_path / "shops", [("b", "south")], ddl)
     for _ in range(2):
@@ -135,15 +140,7 @@ def test_an_epoch_whose_version_of_a_table_is_removed_meanwhile_reads_the_newest
     for row in (("a", "north"), ("b", "south")):
         add(spark, kind, place, [row], ddl)
     add(spark, kind, tmp_path / "in", HISTORY[1])
-    job = Job(
-        "joined",
-        sources={"sales": source(kind, tmp_path / "in")},
-        checkpoint_dir=tmp_path / "checkpoints",
-        spark=SPARK,
-    )
-    job = job.dimension("shops", source(kind, place))
-    job = job.sql("SELECT s.shop, t.region FROM sales s LEFT JOIN shops t ON s.shop = t.name")
-    job = job.write(Sink.parquet(tmp_path / "out"))
+    job = joined_with_shops(tmp_path, kind)
     name = beside(spark, place) if kind == "iceberg" else f"delta.`{place}`"
     newest = LakehouseSource.newest
 

@@ -72,7 +72,7 @@ def test_a_setting_with_its_default_is_as_if_it_were_not_set(spark: SparkSession
 
 
 def computed(session: SparkSession, expression: str) -> str:
-    """What SQL makes of an expression: its type and value, or the kind of error."""
+    """The type and the value of an expression as text, or the condition of the error that it raises."""
     row = "SELECT 'a' AS k, 7L AS s, timestamp_seconds(0) AS at"
     try:
         frame = session.sql(f"SELECT {expression} AS it FROM ({row})")
