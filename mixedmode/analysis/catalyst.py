@@ -17,7 +17,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, items_of, kind_of
-from mixedmode.analysis.grouped_sql import keyed_step_of
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
 from mixedmode.config.calls import named
@@ -36,14 +35,17 @@ _CLOCK_WORD = re.compile(r"\b(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class AnalysedQuery:
-    """A query that Spark has analysed.  node: its plan; None for a command or a script, which has no frame."""
+    """A query that Spark has analysed.
+
+    node: its plan as far as checks read it; None for a command or a script, which has no frame. plan: Spark's own.
+    """
 
     node: Node | None
-    _plan: _Java
+    plan: _Java
 
     def frame(self, session: SparkSession) -> DataFrame:
         """Return the rows of the query. Spark does not analyse it again."""
-        return DataFrame(_rows_of(session)(session._jsparkSession, self._plan), session)
+        return DataFrame(rows_of(session)(session._jsparkSession, self.plan), session)
 
 
 def read_query(
@@ -53,17 +55,24 @@ def read_query(
 
     Raise the exceptions of Spark, with positions in `sql`.
     """
-    state: _Java = session._jsparkSession.sessionState()
-    parsed = state.sqlParser().parsePlan(sql)
-    if kind_of(parsed) == _SCRIPT:
-        return AnalysedQuery(None, parsed)
+    plan = analysed_plan(session, sql)
+    if kind_of(plan) == _SCRIPT:
+        return AnalysedQuery(None, plan)
     reader = _Reader(session, inputs, dimensions=dimensions)
-    plan = state.executePlan(parsed, _analysis_only(session)).analyzed()
     return AnalysedQuery(None if reader.is_a(plan, _COMMAND) else reader.node(plan), plan)
 
 
+def analysed_plan(session: SparkSession, sql: str) -> _Java:
+    """Return the analysed plan of a query or a command; a script is only parsed. Raise the exceptions of Spark."""
+    state: _Java = session._jsparkSession.sessionState()
+    parsed = state.sqlParser().parsePlan(sql)
+    if kind_of(parsed) == _SCRIPT:
+        return parsed
+    return state.executePlan(parsed, _analysis_only(session)).analyzed()
+
+
 @lru_cache(maxsize=4)
-def _rows_of(session: SparkSession) -> _Java:
+def rows_of(session: SparkSession) -> _Java:
     """Return the function that makes rows of a session and a plan. To look it up takes several calls."""
     jvm: _Java = session.sparkContext._jvm
     return jvm.org.apache.spark.sql.classic.Dataset.ofRows
@@ -263,7 +272,6 @@ def _draws_a_vector(kind: str, found: _Java) -> bool:
 
 #: {kind: function that returns the name of a node}
 _NAMES: Mapping[str, Callable[[_Java], str]] = {
-    "Aggregate": keyed_step_of,
     "Join": lambda node: node.joinType().toString(),
     "LateralJoin": _lateral_name,
     "View": lambda node: node.desc().identifier().table(),

@@ -1,56 +1,281 @@
-"""A GROUP BY as the keyed step that computes the same, for the message that refuses the former.
+"""A sql step with a GROUP BY as what it means: a sql step, a keyed step, and a sql step over its results.
 
-Example: `SELECT date(at) AS day, sum(v) AS total FROM t GROUP BY date(at)` becomes
-`key-by: [CAST(at AS DATE) AS day], aggregate: {total: sum(v)}`.
+Example: `SELECT date(at) AS day, sum(v) / count(*) AS mean FROM t WHERE v > 0 GROUP BY date(at)` becomes
+
+    before   SELECT CAST(at AS DATE) AS day, v FROM t WHERE v > 0
+    step     key-by: [day], aggregate: {sum_v: sum(v), count_1: count(*)}
+    after    SELECT day, sum_v / count_1 AS mean FROM previous
 """
 
 import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import yaml
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst_objects import items_of, kind_of
+from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
+from mixedmode.analysis.catalyst_aggregates import (
+    Aggregated,
+    TextLostError,
+    columns_over,
+    shape_of,
+    top_of,
+    windows_of,
+)
+from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_windows import window_settings
+from mixedmode.analysis.query_text import before_group_by, without_distinct
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep
+from mixedmode.config.calls import AggregateCall, is_column, quoted
+from mixedmode.config.graph import PREVIOUS
+from mixedmode.config.windows import WINDOW_COLUMNS
+from mixedmode.errors import InvalidJobError
 
-__all__ = ["keyed_step_of"]
+__all__ = ["GroupedSql", "grouped_sql"]
 
 _Java = Any  # an object of the JVM
-_NO_NAME = re.compile(r"\W+")
-#: columns that Spark adds for window(), session_window() and GROUPING SETS
-_ADDED = frozenset({"window", "session_window", "spark_grouping_id"})
+_NO_NAME = re.compile(r"\W+", re.ASCII)
+_COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
+_NUMBER = re.compile(r"CAST\(([\d.]+)BD AS DOUBLE\)")  # a number that Spark reads as a double
+_WINDOW = "window"
+_AS_STRUCT = f"(SELECT *, named_struct('start', window_start, 'end', window_end) AS {_WINDOW} FROM {PREVIOUS})"  # noqa: S608
+_WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
 
 
-def keyed_step_of(aggregate: _Java) -> str:
-    """Return the settings of a keyed step that returns the columns of an Aggregate; "" if it takes more than that."""
-    keys = list(items_of(aggregate.groupingExpressions()))
-    entries: dict[int, str] = {}  # {place in `keys`: as an entry of key-by}
-    results: list[tuple[str, str]] = []
-    for column in items_of(aggregate.aggregateExpressions()):
-        name, value = str(column.name()), column.child() if kind_of(column) == "Alias" else column
-        at = next((at for at, key in enumerate(keys) if value.semanticEquals(key)), None)
-        if at is not None:
-            entries[at] = name if _column_name(value) == name else f"{_text(value)} AS {name}"
-        elif kind_of(value) == "AggregateExpression":
-            results.append((_NO_NAME.sub("_", name).strip("_"), _text(value)))
-        else:
-            return ""
-    aggregate_settings = {name: text for name, text in results if name}
-    is_whole = len(aggregate_settings) == len(results) > 0 and len(entries) == len(keys) > 0
-    if not is_whole or not _ADDED.isdisjoint(map(_column_name, keys)):
-        return ""
-    settings = {"key-by": list(entries.values()), "aggregate": aggregate_settings}
-    text: str = yaml.safe_dump(settings, default_flow_style=True, sort_keys=False, allow_unicode=True, width=10**6)
-    return text.strip()[1:-1]
+@dataclass(frozen=True, slots=True)
+class GroupedSql:
+    """The steps that a sql step with a GROUP BY means.
+
+    before: returns the columns that `step` reads. after: makes rows of the results of `step`; None if these are the
+    rows already. types: {column: its type} of the rows. time: the column that the windows go by, if there are any.
+    """
+
+    before: SqlStep
+    step: KeyedAggregateStep | DeduplicateStep
+    after: SqlStep | None
+    types: Mapping[str, str]
+    time: str | None = None
+
+    def check_time(self, event_time: str | None, where: str) -> None:
+        """Raise InvalidJobError, beginning with `where`, if the windows go by another column than the event time.
+
+        event_time: that of the input of the step; None if it has none.
+        """
+        if self.time is not None and event_time is None:
+            msg = (
+                f"{where}: windows go by the event time of a source, and this one goes by another column, or the sql "
+                f"steps before have not kept that one. Set `event-time` on the source to it. found={self.time}"
+            )
+            raise InvalidJobError(msg)
+
+    def check(self, frame: DataFrame, where: str) -> None:
+        """Raise InvalidJobError, beginning with `where`, if the steps return other columns than the text."""
+        found = _types_of(frame)
+        if [*found.items()] != [*self.types.items()]:
+            msg = (
+                f"{where}: a GROUP BY runs as a keyed step, whose columns have other types here than in Spark's batch. "
+                f"{_WRITE} found={found}, expected={self.types}"
+            )
+            raise InvalidJobError(msg)
 
 
-def _column_name(expression: _Java) -> str:
-    """Return the name of a column; "" for another expression."""
-    return str(expression.name()) if kind_of(expression) == "AttributeReference" else ""
+def grouped_sql(
+    session: SparkSession, query: AnalysedQuery, step: SqlStep, *, name: str, where: str
+) -> GroupedSql | None:
+    """Return the steps for a query whose top is a GROUP BY or a DISTINCT over an input; None for another one.
+
+    step: has the text of the query. name: that of the keyed step. Raise InvalidJobError for a call or a window that a
+    keyed step does not have, and for an expression whose text Spark does not read as the expression.
+    """
+    top = top_of(query.plan)
+    if kind_of(top) == "Distinct" and top.isStreaming():
+        return _distinct_rows(session, query, step, top, name)
+    aggregated = Aggregated.of(session, top)
+    parts = None if aggregated is None else before_group_by(step.sql)
+    if aggregated is None or parts is None or not aggregated.keys:
+        return None
+    try:
+        return _Grouping(session, step, aggregated, where).steps(query, name, parts)
+    except TextLostError as error:
+        msg = f"{where}: the keyed step for this GROUP BY cannot be written out. {_WRITE} found={error}"
+        raise InvalidJobError(msg) from error
 
 
-def _text(expression: _Java) -> str:
-    """Return an expression as SQL over the columns of the input, without the names of tables."""
-    text = str(expression.sql())
-    for column in items_of(expression.references().toSeq()):
-        name = str(column.name())
-        text = text.replace(str(column.sql()), f"`{name.replace('`', '``')}`" if _NO_NAME.search(name) else name)
-    return text
+def _distinct_rows(
+    session: SparkSession, query: AnalysedQuery, step: SqlStep, top: _Java, name: str
+) -> GroupedSql | None:
+    """Return the steps for a DISTINCT; None if its text is more than that."""
+    before = without_distinct(step.sql)
+    if before is None or shape_of(top_of(analysed_plan(session, before))) != shape_of(top.child()):
+        return None
+    types = _types_of(query.frame(session))
+    return GroupedSql(_of(step, before), _distinct_step([*types], name), None, types)
+
+
+def _of(step: SqlStep, sql: str) -> SqlStep:
+    """Return a sql step with another text."""
+    return step.model_copy(update={"sql": sql})
+
+
+def _distinct_step(columns: Sequence[str], name: str) -> DeduplicateStep:
+    step = DeduplicateStep.model_validate({"key-by": columns, "deduplicate": {"keep": "any"}})
+    return step.model_copy(update={"name": name})
+
+
+class _Grouping:
+    """Writes the steps of one aggregate."""
+
+    def __init__(self, session: SparkSession, step: SqlStep, aggregated: Aggregated, where: str) -> None:
+        self._session = session
+        self._given = step
+        self._aggregated = aggregated
+        self._where = where
+        self._windowed = windows_of(aggregated)
+        self._window = None if self._windowed is None else window_settings(session, step.sql, where)
+        self._keys = {n: key for n, key in aggregated.keys.items() if self._windowed is None or n != self._windowed.key}
+        self._names = self._chosen_names()
+        self._columns = self._read_columns()
+
+    def steps(self, query: AnalysedQuery, name: str, parts: tuple[str, str]) -> GroupedSql:
+        """Return the steps.  parts: the text before the SELECT, and that from FROM to GROUP BY."""
+        types = _types_of(query.frame(self._session))
+        time = None if self._windowed is None else str(self._windowed.time.name())
+        return GroupedSql(self._before(parts), self._step(name), self._after(), types, time)
+
+    def _chosen_names(self) -> dict[int, str]:
+        """Return {id: name} of the keys and calls: that of a result which is one of them, or one made of its text."""
+        aggregated = self._aggregated
+        taken = set(WINDOW_COLUMNS) if self._windowed else set[str]()
+        names = {}
+        if self._windowed is not None:
+            names[self._windowed.key] = _WINDOW
+            taken |= {_WINDOW, str(self._windowed.time.name()).lower()}
+        for shown in aggregated.shown:
+            root = aggregated.root_of(shown.value)
+            if root is not None and root not in names and _is_free(shown.name, taken):
+                names[root] = shown.name
+                taken.add(shown.name.lower())
+        for number, expression in {**self._keys, **aggregated.calls}.items():
+            if number not in names:
+                names[number] = _free_name(_COLUMN_ID.sub("", str(expression.toString())), taken)
+        return names
+
+    def _read_columns(self) -> dict[int, tuple[_Java, str]]:
+        """Return {id: (column, its name for the step)} of the columns of the input that calls and windows read."""
+        taken = {self._names[number].lower() for number in self._keys}
+        found = {}
+        if self._windowed is not None:
+            time = self._windowed.time
+            found[id_of(time)] = (time, str(time.name()))
+            taken.add(str(time.name()).lower())
+        plain = {id_of(key): self._names[n] for n, key in self._keys.items() if kind_of(key) == "AttributeReference"}
+        for call in self._aggregated.calls.values():
+            for column in items_of(call.references().toSeq()):
+                number = id_of(column)
+                if number not in found:
+                    found[number] = (column, plain.get(number) or _free_name(str(column.name()), taken))
+        return found
+
+    def _before(self, parts: tuple[str, str]) -> SqlStep:
+        """Return the sql of the keys and columns. Its FROM and WHERE are those of the text, word by word."""
+        keys = [(key, self._names[number]) for number, key in self._keys.items()]
+        wanted = keys + [column for column in self._columns.values() if column[1] not in {name for _, name in keys}]
+        read = {id_of(one): one for value, _ in wanted for one in items_of(value.references().toSeq())}
+        texts = columns_over(self._session, [(one, None) for one in read.values()], [value for value, _ in wanted])
+        items = ", ".join(_item(text, name) for text, (_, name) in zip(texts, wanted, strict=True))
+        prefix, rest = parts
+        sql = f"{prefix}SELECT {items} {rest.strip()}"
+        plan = analysed_plan(self._session, sql)
+        child = self._aggregated.child if self._windowed is None else self._windowed.child
+        if shape_of(top_of(plan).child()) != shape_of(child):
+            raise TextLostError(rest.strip())
+        return _of(self._given, sql)
+
+    def _step(self, name: str) -> KeyedAggregateStep | DeduplicateStep:
+        keys = [self._names[number] for number in self._keys]
+        texts = columns_over(self._session, [*self._columns.values()], [*self._aggregated.calls.values()])
+        calls = {self._names[n]: self._call(text) for n, text in zip(self._aggregated.calls, texts, strict=True)}
+        settings: dict[str, object] = {"key-by": keys} if keys else {}
+        try:
+            if not calls and self._window is None:
+                return _distinct_step(keys, name)
+            settings |= {} if self._window is None else {"window": self._window}
+            counted = {_free_name("count", {*map(str.lower, keys), *WINDOW_COLUMNS}): "count(*)"}  # a step has a result
+            aggregate = KeyedAggregateStep.model_validate({**settings, "aggregate": calls or counted})
+            return aggregate.model_copy(update={"name": name})
+        except ValidationError as error:
+            raise TextLostError(str(error)) from error
+
+    def _call(self, text: str) -> AggregateCall:
+        """Return the call in a text. Raise InvalidJobError if a keyed step has no such call."""
+        try:
+            call = AggregateCall.parse(_as_written(text))
+        except InvalidJobError as error:
+            msg = f"{self._where}: a GROUP BY runs as a keyed step, in which {error}"
+            raise InvalidJobError(msg) from error
+        if call.function in ("first", "last"):
+            msg = (
+                f"{self._where}: {call.function} goes by the order of rows here, which has no meaning. Use min_by or "
+                "max_by with the column that orders the rows; or a step with key-by and aggregate, in which "
+                f"{call.function} goes by event time. found={text}"
+            )
+            raise InvalidJobError(msg)
+        return call
+
+    def _after(self) -> SqlStep | None:
+        """Return the sql over the results; None if the rows of the step are what the SELECT returns."""
+        aggregated, names = self._aggregated, self._names
+        roots = [aggregated.root_of(shown.value) for shown in aggregated.shown]
+        is_same = [names.get(-1 if root is None else root) for root in roots] == [one.name for one in aggregated.shown]
+        if is_same and roots == [*self._keys, *aggregated.calls] and not aggregated.conditions:
+            return None
+        given = [(column, names[number]) for number, column in aggregated.columns.items()]
+        values = [shown.value for shown in aggregated.shown]
+        texts = columns_over(self._session, given, [*values, *aggregated.conditions])
+        items = ", ".join(_item(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
+        conditions = " AND ".join(texts[len(values) :])
+        source = PREVIOUS if self._windowed is None else _AS_STRUCT
+        where = f" WHERE {conditions}" if conditions else ""
+        return _of(self._given, f"SELECT {items} FROM {source}{where}")  # noqa: S608 - the job's own SQL
+
+
+def _types_of(frame: DataFrame) -> dict[str, str]:
+    return {field.name: field.dataType.simpleString() for field in frame.schema}
+
+
+def _as_written(call: str) -> str:
+    """Return the text of a call as a person writes it, without what Spark adds.
+
+    >>> _as_written("percentile(v, CAST(0.5BD AS DOUBLE), 1L)")
+    'percentile(v, 0.5)'
+    """
+    text = _NUMBER.sub(r"\1", call.replace("count(1)", "count(*)", 1) if call.startswith("count(1)") else call)
+    return text.replace(", 1L)", ")", 1) if text.startswith("percentile(") else text
+
+
+def _is_free(name: str, taken: Collection[str]) -> bool:
+    return is_column(name) and not name.startswith("_") and name.lower() not in taken
+
+
+def _free_name(text: str, taken: set[str]) -> str:
+    """Return a name for a text, and add it to those that are taken, which are in lower case."""
+    base = _NO_NAME.sub("_", text).strip("_")[:60] or "column"
+    base = base if is_column(base) else f"column_{base}"
+    name = next(one for one in _numbered(base) if one.lower() not in taken)
+    taken.add(name.lower())
+    return name
+
+
+def _numbered(base: str) -> Iterator[str]:
+    yield base
+    number = 2
+    while True:
+        yield f"{base}_{number}"
+        number += 1
+
+
+def _item(text: str, name: str) -> str:
+    shown = name if is_column(name) else quoted(name)
+    return text if text.rpartition(".")[2] == shown else f"{text} AS {shown}"

@@ -21,6 +21,7 @@ from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
 from mixedmode.analysis.file_parts import stand_ins
 from mixedmode.analysis.function_steps import PairStep, analysed_function
 from mixedmode.analysis.functions import register_functions, without_calls
+from mixedmode.analysis.grouped_sql import GroupedSql
 from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.inner_reads import with_inner_reads
 from mixedmode.analysis.joins import analysed_join, selected_rows
@@ -33,12 +34,12 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import records_read
-from mixedmode.analysis.sql_steps import SqlReads, analysed_sql
+from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, by_their_names, steps_of_group_by, unread_inputs
 from mixedmode.analysis.told_apart import check_told_apart
 from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, OneInputStep, SqlStep
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
-from mixedmode.config.steps import Step, operator_id
+from mixedmode.config.steps import Step, operator_id, sql_id
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
@@ -248,38 +249,42 @@ class _Walk:
         return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
 
     def _add_sql(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> None:
-        readable = SqlReads(self._readable(index, step, inputs), self._tables)
-        makes, where = step.name or f"sql-{index + 1}", self._where("steps", index, "sql")
-        rows, used = analysed_sql(self._session, step, readable, self._roots, makes, where, self._found)
-        self._check_all_read(index, step, used)
+        before = self._steps[index - 1] if index else None
+        named = by_their_names(step, index, None if before is None else before.name, inputs)
+        readable = SqlReads(named, self._tables)
+        makes, where = sql_id(step, index), self._where("steps", index, "sql")
+        grouped = steps_of_group_by(self._session, step, readable, makes, where)
+        own, name = (step, makes) if grouped is None else (grouped.before, f"{makes}-input")
+        rows, used = analysed_sql(self._session, own, readable, self._roots, name, where, self._found)
+        self._found += unread_inputs(step, inputs, used, self._where("steps", index, "from"))
+        if grouped is not None:
+            rows = self._add_grouped(index, grouped, rows, where)
         check_columns(rows.frame, where)
         self._relations["steps", index] = rows
 
-    def _readable(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> dict[str, Relation]:
-        """Return {name in the text: relation}. The only input of a step has the name `previous`, too."""
-        if step.from_:
-            found = dict(zip(step.from_, inputs, strict=True))
-            return found if len(found) > 1 else {PREVIOUS: inputs[0], **found}
-        if index == 0:
-            return {relation.name: relation for relation in inputs}
-        before = self._steps[index - 1]
-        name = None if before is None else before.name
-        return dict.fromkeys([PREVIOUS, *([name] if name else [])], inputs[0])
-
-    def _check_all_read(self, index: int, step: SqlStep, used: Mapping[str, Relation]) -> None:
-        read = {relation.name for relation in used.values()}
-        for name, ref in zip(step.from_, self._graph.inputs[index] if step.from_ else (), strict=True):
-            if self._relations[ref].name not in read:
-                msg = (
-                    f"{self._where('steps', index, 'from')}: the sql does not read this input. Read it, or remove it "
-                    f"from `from`. found={name}"
-                )
-                self._found.append(InvalidJobError(msg))
+    def _add_grouped(self, index: int, grouped: GroupedSql, given: Relation, where: str) -> Relation:
+        """Add the stage of a GROUP BY, and return the rows of the sql step.  given: the rows that the stage reads."""
+        if self._first_input is None:
+            self._first_input = given.frame
+        upstream = self._roots.upstream_of([given], self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
+        grouped.check_time(upstream.event_time, where)
+        stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
+        self._inputs.relations[stage.operator_id] = [given]
+        self._append(index, stage)
+        rows = self._relations["steps", index]
+        if grouped.after is not None:
+            named, name = SqlReads({PREVIOUS: rows}, {}), f"{stage.operator_id}-rows"
+            rows, _ = analysed_sql(self._session, grouped.after, named, self._roots, name, where, self._found)
+        grouped.check(rows.frame, where)
+        return rows
 
     def _add_map(self, index: int, step: MapStep, given: Relation) -> None:
         if self._first_input is None:
             self._first_input = given.frame
         reads = self._roots.reads([given])
+        if reads.stages:
+            msg = f"{self._where('steps', index, 'map')} must come before the first GROUP BY. Move it, or use sql."
+            raise InvalidJobError(msg)
         of_step = MapInput(
             frame=given.frame,
             reads=reads,

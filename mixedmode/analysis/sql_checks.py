@@ -46,8 +46,14 @@ _CONSTANT = frozenset({"LocalRelation", "OneRowRelation", "Range", "ResolvedInli
 _LIMIT = "Use key-by with top for the best rows of each key, or limit the rows where the output is read."
 #: {kind of node that needs several records: what to write instead}
 _OVER_RECORDS: Mapping[str, str] = {
-    "Aggregate": "Use key-by and aggregate, with `window` for windows.",
-    "Distinct": "Use key-by on these columns, with deduplicate: {keep: any}.",
+    "Aggregate": (
+        "Use a keyed step for it: aggregate, with key-by and `window`; or a sql step that is one GROUP BY, with "
+        "nothing but SELECT, WHERE and HAVING around it."
+    ),
+    "Distinct": (
+        "Use a sql step that is one SELECT DISTINCT, with nothing around it; or key-by on these columns, with "
+        "deduplicate: {keep: any}."
+    ),
     "Except": "Use a step with join, of type anti.",
     "GlobalLimit": _LIMIT,
     "Intersect": "Use a step with join, of type semi.",
@@ -262,8 +268,6 @@ def _problems(node: Node) -> Iterator[tuple[str, str]]:
 def _instead(node: Node) -> str:
     """Return what to write instead of a node that needs several records."""
     if _sees_records(node):
-        if node.kind == "Aggregate" and node.name:
-            return f"Write a sql step with its FROM and WHERE, then a keyed step: {node.name}."
         return _OVER_RECORDS.get(node.kind, _INSTEAD)
     return _OF_DIMENSION if dimensions_of(node) else _WRITTEN_OUT
 

@@ -1,11 +1,12 @@
 """Analyses a sql step: Spark resolves its text over stand-ins of what it may read, and its plan is checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.problems import collecting
 from mixedmode.analysis.relations import Relation, Roots
 from mixedmode.analysis.sql_checks import (
@@ -18,12 +19,13 @@ from mixedmode.analysis.sql_checks import (
     inputs_of,
 )
 from mixedmode.config import SqlStep
-from mixedmode.errors import MixedmodeError
+from mixedmode.config.graph import PREVIOUS
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.reads import SqlText
 from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.spark.frames import views
 
-__all__ = ["SqlReads", "analysed_sql"]
+__all__ = ["SqlReads", "analysed_sql", "by_their_names", "steps_of_group_by", "unread_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,53 @@ def analysed_sql(
     text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes, tables)
     root = next(iter(used.values())).root if len(read.relations) == 1 else None
     return Relation(makes, result, (*read.sql, text), read.sources, read.stages, root), used
+
+
+def steps_of_group_by(
+    session: SparkSession, step: SqlStep, readable: SqlReads, name: str, where: str
+) -> GroupedSql | None:
+    """Return the steps that a sql step with a GROUP BY means; None if it has none, or is refused with its text.
+
+    name: that of the keyed step. Raise InvalidJobError for a GROUP BY that no keyed step is.
+    """
+    if not step.may_group:
+        return None
+    frames = {name: relation.frame for name, relation in readable.relations.items()}
+    try:
+        with views(session, _named_in(step.sql, {**readable.tables, **frames})):
+            query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
+            if query.node is None:
+                return None
+            return grouped_sql(session, query, step, name=name, where=where)
+    except REFUSALS:
+        return None  # analysed_sql says why
+
+
+def by_their_names(step: SqlStep, index: int, before: str | None, inputs: Sequence[Relation]) -> dict[str, Relation]:
+    """Return {name in the text: relation}. The only input of a step has the name `previous`, too.
+
+    The first step reads sources by their names.  before: the name of the step before.
+    """
+    if step.from_:
+        found = dict(zip(step.from_, inputs, strict=True))
+        return found if len(found) > 1 else {PREVIOUS: inputs[0], **found}
+    if index == 0:
+        return {relation.name: relation for relation in inputs}
+    return dict.fromkeys([PREVIOUS, *([before] if before else [])], inputs[0])
+
+
+def unread_inputs(
+    step: SqlStep, inputs: Sequence[Relation], used: Mapping[str, Relation], where: str
+) -> Iterator[MixedmodeError]:
+    """Yield an error for each input that a step names and its text does not read.
+
+    inputs: those in `from`. used: what the text reads. where: the place of `from`.
+    """
+    read = {relation.name for relation in used.values()}
+    for name, relation in zip(step.from_, inputs if step.from_ else (), strict=True):
+        if relation.name not in read:
+            msg = f"{where}: the sql does not read this input. Read it, or remove it from `from`. found={name}"
+            yield InvalidJobError(msg)
 
 
 def _named_in(sql: str, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:

@@ -33,7 +33,7 @@ from mixedmode.config.serve import ServeSpec
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.step_inputs import needs_of, refusal_of
 from mixedmode.config.step_outputs import FunctionStep, function_section, side_outputs_of
-from mixedmode.config.steps import KeyedStep, MapStep, SqlStep, Step, operator_id
+from mixedmode.config.steps import KeyedStep, MapStep, SqlStep, Step, operator_id, sql_id
 
 SPARK_DEFAULTS = {"spark.master": "local[*]"}  # the embedded Spark, on all cores
 
@@ -170,7 +170,10 @@ class JobSpec(JobSettings):
         maps = [step for step in self.steps if isinstance(step, MapStep)]
         keyed = [step for step in self.steps if not isinstance(step, SqlStep | MapStep)]
         numbered = [*enumerate(maps), *enumerate(keyed)]
-        return {operator_id(step, before): step.parallelism for before, step in numbered}
+        grouped = [
+            sql_id(step, at) for at, step in enumerate(self.steps) if isinstance(step, SqlStep) and step.may_group
+        ]
+        return {operator_id(step, before): step.parallelism for before, step in numbered} | dict.fromkeys(grouped)
 
     @property
     def results(self) -> Mapping[str, SinkSpec]:
@@ -284,9 +287,10 @@ class JobSpec(JobSettings):
             for index, step in enumerate(self.steps)
             if not isinstance(step, SqlStep)
         }
+        may_group = any(isinstance(step, SqlStep) and step.may_group for step in self.steps)
         keyed = {path: own[path] for path in own if not isinstance(self.steps[int(path[1])], MapStep)}
         yield from self._too_many_subtasks(keyed)
-        if self.execution.autoscaler.enabled and None not in own.values():
+        if self.execution.autoscaler.enabled and None not in own.values() and not may_group:
             text = (
                 " has no effect: there is no step with subtasks that has no parallelism of its own. Remove it, or that."
             )

@@ -3,6 +3,7 @@
 Those with a function over two inputs are in function_steps.py, and those that ask a service in async_maps.py.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -35,6 +36,7 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
 #: the column that a step with `top` adds
 RANK_COLUMN = "rank"
+_GROUPS = re.compile(r"\b(?:group\s+by|select\s+distinct)\b", re.IGNORECASE)
 
 
 class SqlStep(Reading):
@@ -45,6 +47,14 @@ class SqlStep(Reading):
         default="refused",
         description="allowed: the SQL may ask for the current time, and the modes then return other rows",
     )
+
+    @property
+    def may_group(self) -> bool:
+        """True if the text has a GROUP BY or a DISTINCT, so the step may have state and subtasks.
+
+        Only Spark knows for certain.
+        """
+        return _GROUPS.search(self.sql) is not None
 
 
 class MapStep(Reading, CustomClass):
@@ -271,6 +281,11 @@ def operator_id(step: "MapStep | KeyedStep", steps_before: int) -> str:
     """
     kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
     return step.name or f"{kind}-{steps_before + 1}"
+
+
+def sql_id(step: SqlStep, index: int) -> str:
+    """Return the id of a sql step: its name, or its position in the job. With a GROUP BY, its state has it, too."""
+    return step.name or f"sql-{index + 1}"
 
 
 def _step_kind(step: Any) -> str | None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from mixedmode.config import JobSpec, KeyedAggregateStep, MapStep, SqlStep
 from mixedmode.config.graph import Ref
-from mixedmode.config.steps import STEP_KINDS, KeyedStep, Step, operator_id
+from mixedmode.config.steps import STEP_KINDS, KeyedStep, Step, operator_id, sql_id
 from mixedmode.plan.dimensions_read import dimensions_read
 
 __all__ = ["as_dot", "as_mermaid", "as_tree", "step_names"]
@@ -106,7 +106,7 @@ def step_names(spec: JobSpec) -> list[str]:
     found, keyed, maps = [], 0, 0
     for index, step in enumerate(spec.steps):
         if isinstance(step, SqlStep):
-            found.append(step.name or f"sql-{index + 1}")
+            found.append(sql_id(step, index))
         else:
             found.append(operator_id(step, maps if isinstance(step, MapStep) else keyed))
         keyed += isinstance(step, KeyedStep)

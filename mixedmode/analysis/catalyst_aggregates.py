@@ -1,0 +1,209 @@
+"""Reads an aggregate of Spark's analysed plan, and writes its expressions as SQL over other columns.
+
+Each text that is written is read again by Spark, and must be the expression that it was made of. So no expression whose
+text does not say all of it is taken for another one.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.catalyst import analysed, rows_of
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
+from mixedmode.config.calls import named
+from mixedmode.spark.errors import REFUSALS
+
+__all__ = ["Aggregated", "Shown", "TextLostError", "Windowed", "columns_over", "shape_of", "top_of", "windows_of"]
+
+Java = Any  # an object of the JVM
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+#: nodes that only choose and name columns and rows
+_ABOVE = frozenset({"Filter", "Project", "SubqueryAlias"})
+_SETS = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
+_ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
+#: what Spark notes at the column of windows that it makes
+_WINDOW_MARKS = ("spark.timeWindow", "spark.sessionWindow")
+
+
+class TextLostError(Exception):
+    """Spark does not read the text of an expression as the expression."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A column of a result: its name, and its value as an expression over keys and calls of an Aggregated."""
+
+    name: str
+    value: Java
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregated:
+    """An aggregate and the SELECTs around it that only choose, compute and name columns and rows.
+
+    child: the plan of its input. keys, calls: {id: the expression, over the columns of `child`}. columns: {id: the key
+    or the call as a column}. shown: the columns of the whole. conditions: those of HAVING and WHERE, over keys and
+    calls.
+    """
+
+    child: Java
+    keys: Mapping[int, Java]
+    calls: Mapping[int, Java]
+    columns: Mapping[int, Java]
+    shown: tuple[Shown, ...]
+    conditions: tuple[Java, ...]
+
+    @classmethod
+    def of(cls, session: SparkSession, plan: Java) -> Self | None:
+        """Return the aggregate of a plan; None if there is none over an input, if other nodes are above it, and for
+        GROUPING SETS, which make several rows of each record.
+        """
+        above = list[Java]()
+        node = plan
+        while (kind := kind_of(node)) != "Aggregate":
+            if kind in _ABOVE:
+                above.insert(0, node)
+                node = node.child()
+            else:
+                return None
+        parts = _physical(session).unapply(node)
+        if not node.isStreaming() or not parts.isDefined() or _SETS in str(node.groupingExpressions().toString()):
+            return None
+        groupings, calls, results = (list(items_of(getattr(parts.get(), f"_{number}")())) for number in (1, 2, 3))
+        values = {id_of(one): _value(one) for one in results}
+        conditions = []
+        for upper in above:
+            if kind_of(upper) == "Filter":
+                conditions.append(_replaced(session, upper.condition(), values))
+            elif kind_of(upper) == "Project":
+                values = {id_of(one): _replaced(session, _value(one), values) for one in items_of(upper.projectList())}
+        return cls(
+            node.child(),
+            {id_of(one): _value(one) for one in groupings},
+            {id_of(one.resultAttribute()): one for one in calls},
+            {
+                id_of(one): one
+                for one in (*(key.toAttribute() for key in groupings), *(c.resultAttribute() for c in calls))
+            },
+            tuple(Shown(name, values[number]) for name, number in columns_of(plan.output())),
+            tuple(conditions),
+        )
+
+    def root_of(self, value: Java) -> int | None:
+        """Return the id of the key or the call that a value is; None if it is computed from them."""
+        number = id_of(value) if kind_of(value) == "AttributeReference" else None
+        return number if number in self.keys or number in self.calls else None
+
+
+@dataclass(frozen=True, slots=True)
+class Windowed:
+    """The windows of an aggregate.  key: its id. time: their time column. child: the input of the aggregate without
+    them.
+    """
+
+    key: int
+    time: Java
+    child: Java
+
+
+def top_of(plan: Java) -> Java:
+    """Return the top node of a plan, below what defines the names of WITH."""
+    return plan.plan() if kind_of(plan) == "WithCTE" else plan
+
+
+def windows_of(aggregated: Aggregated) -> Windowed | None:
+    """Return the windows of an aggregate; None if it has none. Raise TextLostError if their time is no plain column.
+
+    Spark makes a column of the windows of each row, and leaves out rows without a time.
+    """
+    found = [number for number, key in aggregated.keys.items() if _is_window(key)]
+    node, time = aggregated.child, None
+    for _ in range(2):
+        kind = kind_of(node)
+        if kind == "Filter" and kind_of(node.condition()) == "IsNotNull":
+            time, node = node.condition().child(), node.child()
+        elif kind in ("Project", "Expand"):
+            node = node.child()
+    if not found:
+        return None
+    if time is None or kind_of(time) != "AttributeReference":
+        raise TextLostError(str(aggregated.keys[found[0]].sql()))
+    return Windowed(found[0], time, node)
+
+
+def columns_over(
+    session: SparkSession, columns: Sequence[tuple[Java, str | None]], expressions: Sequence[Java]
+) -> list[str]:
+    """Return expressions as SQL. Raise TextLostError if Spark would read one of the texts as something else.
+
+    columns: those that the expressions read, and the names to give them; None: the column keeps its name and its table.
+    """
+    if not expressions:
+        return []
+    given = {id_of(one): one if name is None else _renamed(session, one, name) for one, name in columns}
+    jvm: Java = session.sparkContext._jvm
+    relation = getattr(getattr(jvm, f"{_CATALYST}.plans.logical.LocalRelation$"), "MODULE$")
+    frame = DataFrame(
+        rows_of(session)(session._jsparkSession, relation.apply(_sequence(session, [*given.values()]))), session
+    )
+    replaced = [_replaced(session, one, given) for one in expressions]
+    texts = [str(one.sql()) for one in replaced]
+    try:
+        plan = analysed(frame.selectExpr(*(named(text, f"c{number}") for number, text in enumerate(texts))))
+    except REFUSALS as error:
+        raise TextLostError(", ".join(texts)) from error
+    items = plan.aggregateExpressions() if kind_of(plan) == "Aggregate" else plan.projectList()
+    read = [_value(one) for one in items_of(items)]
+    for text, one, expression in zip(texts, read, replaced, strict=True):
+        if not one.semanticEquals(expression):
+            raise TextLostError(text)
+    return texts
+
+
+def shape_of(plan: Java) -> str:
+    """Return the text of a plan, with ids that only say which of its columns are the same."""
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return f"{found[1]}{numbers.setdefault(found[0], len(numbers))}"
+
+    return _ID.sub(number, str(plan.toString()))
+
+
+@lru_cache(maxsize=4)
+def _physical(session: SparkSession) -> Java:
+    """Return Spark's extractor of the keys and calls of an aggregate, and of its results over them."""
+    jvm: Java = session.sparkContext._jvm
+    return getattr(getattr(jvm, f"{_CATALYST}.planning.PhysicalAggregation$"), "MODULE$")
+
+
+def _value(column: Java) -> Java:
+    return column.child() if kind_of(column) == "Alias" else column
+
+
+def _is_window(key: Java) -> bool:
+    return kind_of(key) == "AttributeReference" and any(key.metadata().contains(mark) for mark in _WINDOW_MARKS)
+
+
+def _renamed(session: SparkSession, column: Java, name: str) -> Java:
+    return column.withName(name).withQualifier(_sequence(session, []))
+
+
+def _replaced(session: SparkSession, expression: Java, values: Mapping[int, Java]) -> Java:
+    """Return an expression with values in place of its columns."""
+    if kind_of(expression) == "AttributeReference":
+        return values.get(id_of(expression), expression)
+    children = list(items_of(expression.children()))
+    if not children:
+        return expression
+    return expression.withNewChildren(_sequence(session, [_replaced(session, one, values) for one in children]))
+
+
+def _sequence(session: SparkSession, items: list[Java]) -> Java:
+    jvm: Java = session.sparkContext._jvm
+    return jvm.PythonUtils.toSeq(items)
