@@ -5,11 +5,12 @@ text does not say all of it is taken for another one.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
+from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed, rows_of
@@ -24,6 +25,7 @@ Java = Any  # an object of the JVM
 _CATALYST = "org.apache.spark.sql.catalyst"
 #: nodes that only choose and name columns and rows
 _ABOVE = frozenset({"Filter", "Project", "SubqueryAlias"})
+_OPERATORS = frozenset({"DatetimeSub"})  # written with a sign; Spark also has a function for what it stands for
 _SETS = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
 _ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
 #: what Spark notes at the column of windows that it makes
@@ -71,7 +73,7 @@ class Aggregated:
                 node = node.child()
             else:
                 return None
-        parts = _physical(session).unapply(node)
+        parts = _companion(session, "planning.PhysicalAggregation").unapply(node)  # what Spark executes it by
         if not node.isStreaming() or not parts.isDefined() or _SETS in str(node.groupingExpressions().toString()):
             return None
         groupings, calls, results = (list(items_of(getattr(parts.get(), f"_{number}")())) for number in (1, 2, 3))
@@ -137,22 +139,25 @@ def windows_of(aggregated: Aggregated) -> Windowed | None:
 
 
 def columns_over(
-    session: SparkSession, columns: Sequence[tuple[Java, str | None]], expressions: Sequence[Java]
+    session: SparkSession,
+    columns: Sequence[tuple[Java, str | None]],
+    expressions: Sequence[Java],
+    *,
+    made_of: Mapping[int, Java] | None = None,
 ) -> list[str]:
     """Return expressions as SQL. Raise TextLostError if Spark would read one of the texts as something else.
 
     columns: those that the expressions read, and the names to give them; None: the column keeps its name and its table.
+    made_of: {id of a column: the key or call that it is}, which arguments may still have in its place.
     """
     if not expressions:
         return []
     given = {id_of(one): one if name is None else _renamed(session, one, name) for one, name in columns}
-    jvm: Java = session.sparkContext._jvm
-    relation = getattr(getattr(jvm, f"{_CATALYST}.plans.logical.LocalRelation$"), "MODULE$")
-    frame = DataFrame(
-        rows_of(session)(session._jsparkSession, relation.apply(_sequence(session, [*given.values()]))), session
-    )
+    relation = _companion(session, "plans.logical.LocalRelation").apply(_sequence(session, [*given.values()]))
+    frame = DataFrame(rows_of(session)(session._jsparkSession, relation), session)
     replaced = [_replaced(session, one, given) for one in expressions]
-    texts = [str(one.sql()) for one in replaced]
+    known = [(one, given[number]) for number, one in (made_of or {}).items()]
+    texts = [str(_as_called(session, one, given, known).sql()) for one in expressions]
     try:
         plan = analysed(frame.selectExpr(*(named(text, f"c{number}") for number, text in enumerate(texts))))
     except REFUSALS as error:
@@ -160,7 +165,9 @@ def columns_over(
     items = plan.aggregateExpressions() if kind_of(plan) == "Aggregate" else plan.projectList()
     read = [_value(one) for one in items_of(items)]
     for text, one, expression in zip(texts, read, replaced, strict=True):
-        if not one.semanticEquals(expression):
+        if not one.semanticEquals(expression) and not _cast_once(session, one).semanticEquals(
+            _cast_once(session, expression)
+        ):
             raise TextLostError(text)
     return texts
 
@@ -175,11 +182,11 @@ def shape_of(plan: Java) -> str:
     return _ID.sub(number, str(plan.toString()))
 
 
-@lru_cache(maxsize=4)
-def _physical(session: SparkSession) -> Java:
-    """Return Spark's extractor of the keys and calls of an aggregate, and of its results over them."""
+@lru_cache(maxsize=16)
+def _companion(session: SparkSession, name: str) -> Java:
+    """Return an object of Catalyst. To look it up takes several calls."""
     jvm: Java = session.sparkContext._jvm
-    return getattr(getattr(jvm, f"{_CATALYST}.planning.PhysicalAggregation$"), "MODULE$")
+    return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
 
 
 def _value(column: Java) -> Java:
@@ -198,10 +205,52 @@ def _replaced(session: SparkSession, expression: Java, values: Mapping[int, Java
     """Return an expression with values in place of its columns."""
     if kind_of(expression) == "AttributeReference":
         return values.get(id_of(expression), expression)
-    children = list(items_of(expression.children()))
-    if not children:
-        return expression
-    return expression.withNewChildren(_sequence(session, [_replaced(session, one, values) for one in children]))
+    return _with_children(session, expression, lambda one: _replaced(session, one, values))
+
+
+def _as_called(
+    session: SparkSession, expression: Java, values: Mapping[int, Java], known: Sequence[tuple[Java, Java]]
+) -> Java:
+    """Return the same for its text: functions such as nvl, which stand for another expression, by their arguments.
+
+    known: (expression, value) of what an argument may be besides columns.
+    """
+    if kind_of(expression) == "AttributeReference":
+        return values.get(id_of(expression), expression)
+    if kind_of(expression) not in _OPERATORS and _is_called(session, expression):
+        arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
+        function = _companion(session, "analysis.UnresolvedFunction")
+        return function.apply(str(expression.prettyName()), _sequence(session, arguments), False)
+    return _with_children(session, expression, lambda one: _as_called(session, one, values, known))
+
+
+def _argument(
+    session: SparkSession, expression: Java, values: Mapping[int, Java], known: Sequence[tuple[Java, Java]]
+) -> Java:
+    value = next((value for one, value in known if expression.semanticEquals(one)), None)
+    if value is not None:
+        return value
+    if kind_of(expression) == "AttributeReference" or _is_called(session, expression):
+        return _as_called(session, expression, values, known)
+    return _with_children(session, expression, lambda one: _argument(session, one, values, known))
+
+
+def _is_called(session: SparkSession, expression: Java) -> bool:
+    """Return whether an expression is a call that stands for its only child, and keeps its arguments besides."""
+    called = f"{_CATALYST}.expressions.InheritAnalysisRules"
+    return bool(is_instance_of(session.sparkContext._gateway, expression, called))
+
+
+def _cast_once(session: SparkSession, expression: Java) -> Java:
+    """Return an expression without casts to the type that a value has."""
+    if kind_of(expression) == "Cast" and expression.child().dataType().equals(expression.dataType()):
+        return _cast_once(session, expression.child())
+    return _with_children(session, expression, lambda one: _cast_once(session, one))
+
+
+def _with_children(session: SparkSession, expression: Java, change: Callable[[Java], Java]) -> Java:
+    children = [change(one) for one in items_of(expression.children())]
+    return expression.withNewChildren(_sequence(session, children)) if children else expression
 
 
 def _sequence(session: SparkSession, items: list[Java]) -> Java:

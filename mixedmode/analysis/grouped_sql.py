@@ -233,7 +233,8 @@ class _Grouping:
             return None
         given = [(column, names[number]) for number, column in aggregated.columns.items()]
         values = [shown.value for shown in aggregated.shown]
-        texts = columns_over(self._session, given, [*values, *aggregated.conditions])
+        made_of = {**aggregated.keys, **aggregated.calls}
+        texts = columns_over(self._session, given, [*values, *aggregated.conditions], made_of=made_of)
         items = ", ".join(_item(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
         conditions = " AND ".join(texts[len(values) :])
         source = PREVIOUS if self._windowed is None else _AS_STRUCT

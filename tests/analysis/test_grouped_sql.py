@@ -226,6 +226,8 @@ KEYS = st.sampled_from(
         "upper(k)",
         "(v % 2 = 1)",
         "date(at)",
+        "at - INTERVAL '1' DAY",
+        "left(k, 1)",
         "`odd name`",
         "coalesce(k, s) || '-'",
         "CASE WHEN v > 1 THEN 1 END",
@@ -244,11 +246,20 @@ CALLS = st.sampled_from(
         "sum(v * `odd name`) FILTER (WHERE x.s <> 'y')",
         "bool_or(v > 2)",
         "count_if(v IS NULL)",
+        "sum(nvl(v, 0))",
         "min(if(v > 1, 'it''s \\\\ a `b`', k))",
     ]
 )
 SHAPES = st.sampled_from(
-    ["{0}", "{0} IS NULL", "coalesce(string({0}), 'none')", "if({0} = {1}, {0}, {1})", "hash({0}, {1})"]
+    [
+        "{0}",
+        "{0} IS NULL",
+        "coalesce(string({0}), 'none')",
+        "if({0} = {1}, {0}, {1})",
+        "hash({0}, {1})",
+        "nvl({0}, {1})",
+        "ifnull({0}, {1})",
+    ]
 )
 
 
