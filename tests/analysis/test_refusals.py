@@ -107,6 +107,20 @@ def test_sql_over_many_records_is_refused_in_batch_too(spark: SparkSession, fold
     assert refusal(spark, steps.sql("SELECT k FROM t UNION SELECT k FROM t")) == STATEFUL + DISTINCT
 
 
+def test_a_group_by_is_a_keyed_step_for_the_steps_after_it(spark: SparkSession, folder: Path) -> None:
+    sums = job(folder).sql("SELECT k, sum(v) AS total FROM t GROUP BY k")
+    assert is_accepted(spark, sums.sql("SELECT total, count(*) AS n FROM previous GROUP BY total"))
+    mapped = sums.map("tests.maps:Doubled", output="k string")
+    assert refusal(spark, mapped) == "steps[1].map must come before the first GROUP BY. Move it, or use sql."
+    changed = "a step before this one emits results that change later, and this one cannot retract a row."
+    assert changed in refusal(spark, sums.sql("SELECT DISTINCT total FROM previous"))
+    assert "drops its key" in refusal(spark, job(folder).sql("SELECT sum(v) AS total FROM t GROUP BY k"))
+    windows = "SELECT window.start AS since, count(*) AS n FROM {} GROUP BY window({}, '1 hour')"
+    moved = job(folder).sql("SELECT at AS moved, v FROM t").sql(windows.format("previous", "moved"))
+    assert "windows go by the event time of a source, and this one goes by another column" in refusal(spark, moved)
+    assert is_accepted(spark, job(folder).sql(windows.format("t", "at")))
+
+
 def test_two_sources_may_be_brought_together_and_not_joined(spark: SparkSession, folder: Path) -> None:
     other = Source.parquet(folder / "in", schema=DDL)
     joined = job(folder, other=other).sql("SELECT t.k FROM t JOIN other ON t.k = other.k")

@@ -38,6 +38,15 @@ def test_a_step_is_named_by_its_name_or_its_place() -> None:
     assert spec.step_parallelism == {"aggregate-1": None, "again": 3, "aggregate-3": None}
 
 
+def test_a_group_by_in_sql_has_subtasks() -> None:
+    steps = [
+        {"sql": "SELECT a, count(*) AS n FROM t GROUP  BY a"},
+        {"name": "once", "sql": "select distinct n FROM previous"},
+    ]
+    spec = JobSpec.model_validate(job(steps=steps, autoscaler={}))
+    assert spec.step_parallelism == {"sql-1": None, "once": None}
+
+
 TOO_MANY = (
     " is more than the number of key groups, so some subtasks would never receive data. Lower it, or raise "
     "max-parallelism. found=200, max-parallelism=128"
