@@ -1,6 +1,7 @@
 """The Spark session of a job, with default settings for an embedded Spark. The job's settings override the defaults."""
 
 import json
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -50,6 +51,7 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     settings = settings_of(spec, log_folder)
+    _check_is_classic(settings)
     builder = SparkSession.builder.appName(spec.name)
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -68,6 +70,22 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     _keep_names(session)
     write_without_processes(session)
     return session
+
+
+def _check_is_classic(settings: Mapping[str, str]) -> None:
+    """Raise InvalidJobError if PySpark would open a session of Spark Connect."""
+    of_connect = {name: settings.get(name, "") for name in ("spark.remote", "spark.api.mode")}
+    # PySpark itself sets the last one when it opens such a session
+    names = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
+    of_connect |= {name: os.environ.get(name, "") for name in names}
+    found = [name for name, value in of_connect.items() if value and value.lower() != "classic"]
+    if found:
+        msg = (
+            "a job needs a session of Spark itself, because it works inside of Spark's driver, and these settings or "
+            "variables of the environment ask for Spark Connect. Remove them, and open no remote session in this "
+            f"process; for a cluster, set spark.master. found={', '.join(found)}"
+        )
+        raise InvalidJobError(msg)
 
 
 def _copied(settings: Mapping[str, str]) -> SparkSession | None:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.private_folder import own_temporary_folder
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark import settings
 from mixedmode.spark.session import open_session
@@ -168,3 +169,16 @@ def test_the_session_of_the_program_keeps_its_settings_and_views(spark: SparkSes
         assert spark.conf.getAll == settings
     finally:
         spark.catalog.dropTempView("rows")
+
+
+@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_a_session_of_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "connect")
+    with pytest.raises(InvalidJobError, match=f"a job needs a session of Spark itself.* found={variable}$"):
+        opened()
+
+
+@pytest.mark.parametrize("setting", ["remote", "api.mode"])
+def test_a_setting_that_asks_for_spark_connect_is_refused(setting: str) -> None:
+    with pytest.raises(InvalidJobError, match=rf"found=spark\.{setting}$"):
+        opened(**{setting: "connect"})
