@@ -257,6 +257,10 @@ class Phases:
                     query.stop()
         except PySparkException as error:
             failure.append(error)  # after the error of the epoch itself, if there is one
+        except BaseException:  # such as Ctrl-C in a notebook: the query would go on, and commit, without anybody
+            with suppress(PySparkException, Py4JError):  # Spark itself may have ended
+                query.stop()
+            raise
         _wait_until_gone(frame.sparkSession, query)
         if failure and not _is_stop(failure[0], is_stopped=is_stopped):
             raise failure[0]

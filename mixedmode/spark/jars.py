@@ -95,7 +95,8 @@ def _fetch_first(folder: Path, choices: Sequence[Jars]) -> None:
 
 def _recent_failure(failure: Path) -> str | None:
     try:
-        is_recent = time.time() - failure.stat().st_mtime < RETRY_AFTER_S
+        # in both directions: a failure of tomorrow was noted before the clock was corrected
+        is_recent = abs(time.time() - failure.stat().st_mtime) < RETRY_AFTER_S
         return failure.read_text(encoding="utf-8") if is_recent else None
     except FileNotFoundError:
         return None

@@ -57,11 +57,19 @@ def described(session: SparkSession, text: str) -> Iterator[None]:
 
 @contextmanager
 def tagged(session: SparkSession, tag: str) -> Iterator[None]:
-    """Give the jobs that this thread starts in the block a tag, by which they are found."""
+    """Give the jobs that this thread starts in the block a tag, by which they are found.
+
+    If the block is interrupted, as by Ctrl-C in a notebook, they are cancelled: Spark would go on with their tasks.
+    """
     context = session.sparkContext
     context.addJobTag(tag)
     try:
         yield
+    except Exception:
+        raise  # Spark, or the caller, has ended them
+    except BaseException:
+        cancel(session, tag)
+        raise
     finally:
         with suppress(PySparkException, Py4JError):
             context.removeJobTag(tag)

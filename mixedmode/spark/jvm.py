@@ -73,11 +73,34 @@ def start_jvm(settings: Mapping[str, str], log_folder: Path | None) -> None:
     """
     global _begun
     begun, _begun = _begun, None
+    _forget_ended()
     if begun is not None:
         begun.finish()
     elif not _has_jvm():
         _launch(settings, log_folder)
         _archive_later(settings)
+
+
+def _forget_ended() -> None:
+    """Let PySpark start another JVM in the place of one that has ended, as in a notebook after a lack of memory.
+
+    Raise InvalidJobError in a forked process: it would talk over the sockets of its parent, and get answers of others.
+    """
+    process, context = _process(), SparkContext._active_spark_context  # noqa: SLF001  # PySpark never forgets them
+    if process is None or process.poll() is None:
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(process.pid, 0)  # it runs, and `poll` cannot tell that of a process that is not a child
+        msg = (
+            "this process was forked from one that uses Spark already, and the two cannot share it. Start the process "
+            "by `spawn`, as with multiprocessing.get_context('spawn'), or fork it before Spark is used first. "
+            f"process={os.getpid()}, parent={os.getppid()}"
+        )
+        raise InvalidJobError(msg)
+    if context is not None:
+        with suppress(Py4JError, ConnectionError):
+            context.stop()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None  # noqa: SLF001
 
 
 def _has_jvm() -> bool:

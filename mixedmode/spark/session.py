@@ -1,11 +1,13 @@
 """The Spark session of a job, with default settings for an embedded Spark. The job's settings override the defaults."""
 
 import json
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
@@ -31,15 +33,17 @@ _CLASSES_ASKED_FOR = (
 #: asked for without its package, which PySpark imports anew for each query
 _OF_QUERIES = "org.apache.spark.sql.execution.streaming.sources.PythonForeachBatchHelper"
 _PACKAGES_ASKED_FOR = ("org", "py4j")  # by our code, and by PySpark for the type of an object
-#: a setting of the session: {setting that the newest job has set: its value before}, as JSON
-_REPLACED = "spark.mixedmode.replaced"
+#: a setting of the session with which a job has started Spark: the names of its settings, as JSON
+_OF_FIRST_JOB = "spark.mixedmode.of-first-job"
 #: loggers that print a refused query with its stack trace, before PySpark raises the error that becomes one message
 _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
-    """Return a session for the job, or the existing session of this process (Spark allows only one).
+    """Return a session for the job: the first one of this process, or a copy of that one.
 
+    A copy shares Spark with the session of the program, and has its settings, temporary views and functions. What the
+    job changes of them is changed in the copy only, so neither the program nor another job notices.
     Spark's log goes to `log_folder`/spark.log, and the output of its JVM to spark.out, so neither is on the screen.
     Raise InvalidJobError for settings with which Spark does not start.
     """
@@ -47,15 +51,17 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     for name in _SECOND_VOICES:
         PySparkLogger.getLogger(name).disabled = True
     settings = settings_of(spec, log_folder)
+    _check_is_classic(settings)
     builder = SparkSession.builder.appName(spec.name)
     for key, value in settings.items():
         builder = builder.config(key, value)
     with _own_interrupt_handler():
         try:
             start_jvm(settings, log_folder)
-            replaced = _values_before(settings)
-            session = builder.getOrCreate()
-            session.conf.set(_REPLACED, json.dumps(replaced))
+            session = _copied(settings)
+            if session is None:
+                session = builder.getOrCreate()
+                session.conf.set(_OF_FIRST_JOB, json.dumps([*settings]))
         except (PySparkException, Py4JError) as error:
             if has_ended(error):
                 raise ended_message("not kept" if log_folder is None else log_folder / LOG_FILE) from error
@@ -66,21 +72,35 @@ def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSessi
     return session
 
 
-def _values_before(settings: Mapping[str, str]) -> Mapping[str, str | None]:
-    """Undo the settings of the job before in this process, and return the values that these settings will replace.
+def _check_is_classic(settings: Mapping[str, str]) -> None:
+    """Raise InvalidJobError if PySpark would open a session of Spark Connect."""
+    of_connect = {name: settings.get(name, "") for name in ("spark.remote", "spark.api.mode")}
+    # PySpark itself sets the last one when it opens such a session
+    names = ("SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED")
+    of_connect |= {name: os.environ.get(name, "") for name in names}
+    found = [name for name, value in of_connect.items() if value and value.lower() != "classic"]
+    if found:
+        msg = (
+            "a job needs a session of Spark itself, because it works inside of Spark's driver, and these settings or "
+            "variables of the environment ask for Spark Connect. Remove them, and open no remote session in this "
+            f"process; for a cluster, set spark.master. found={', '.join(found)}"
+        )
+        raise InvalidJobError(msg)
 
-    Spark sets them in the one session of the process, where SQL of the next job would be computed by them. The values
-    are {setting: its value in the session, None if it has none}; of a new session, all are None.
+
+def _copied(settings: Mapping[str, str]) -> SparkSession | None:
+    """Return a copy of the session of this process, with these settings; None if there is no session.
+
+    The copy does not have settings of the job that has started Spark.
     """
-    session = SparkSession._instantiatedSession  # noqa: SLF001 - the one that Spark will use
-    if session is None or session.sparkContext._jsc is None:  # noqa: SLF001 - None: it was stopped
-        return dict.fromkeys(name for name in settings if name.startswith("spark.sql."))
-    for name, value in json.loads(session.conf.get(_REPLACED, "{}") or "{}").items():
-        if value is not None:
-            session.conf.set(name, value)
-        elif session.conf.isModifiable(name):
-            session.conf.unset(name)
-    return {name: session.conf.get(name, None) for name in settings if session.conf.isModifiable(name)}
+    shared: Any = SparkSession._instantiatedSession  # noqa: SLF001 - the one that Spark would use
+    if shared is None or shared.sparkContext._jsc is None:  # noqa: SLF001 - None: it was stopped
+        return None
+    copy = SparkSession(shared.sparkContext, shared._jsparkSession.cloneSession(), dict(settings))  # noqa: SLF001
+    for name in json.loads(copy.conf.get(_OF_FIRST_JOB, "[]") or "[]"):
+        if name not in settings and copy.conf.isModifiable(name):
+            copy.conf.unset(name)
+    return copy
 
 
 def _keep_names(session: SparkSession) -> None:

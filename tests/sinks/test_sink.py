@@ -7,7 +7,6 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.cli.messages import errors_as_messages
 from mixedmode.connectors.console.sink import CONSOLE_ROWS, ConsoleSink
+from mixedmode.connectors.files import claim
 from mixedmode.connectors.files.claim import claim_of_folder, claim_of_run
 from mixedmode.connectors.files.epoch_markers import EpochMarker, MarkedFile
 from mixedmode.connectors.files.sink import FileSink
@@ -68,8 +68,10 @@ def continuous(folder: Path, *, job: str = "job", checkpoints: str = "/checkpoin
     return FileSink(job, str(folder / "out"), "parquet", replaces=False, claim=claim_of_folder(checkpoints))
 
 
-def batch(folder: Path) -> FileSink:
-    return FileSink("job", str(folder / "out"), "parquet", replaces=True, claim=claim_of_run())
+def batch(folder: Path, *, marks_epochs: bool = False) -> FileSink:
+    return FileSink(
+        "job", str(folder / "out"), "parquet", replaces=True, claim=claim_of_run(), marks_epochs=marks_epochs
+    )
 
 
 def test_files_appear_when_they_are_published_and_not_before(tmp_path: Path) -> None:
@@ -185,25 +187,61 @@ def test_of_two_batch_runs_at_the_same_time_the_newer_one_writes_the_output(tmp_
     assert published(newer) == {of_newer[0].final_path: [10], of_newer[1].final_path: [11]}
 
 
-def test_a_batch_run_that_begins_while_another_one_publishes_leaves_only_its_own_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("marks_epochs", [False, True])
+def test_a_batch_run_that_is_paused_in_its_publication_changes_nothing_of_a_newer_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, marks_epochs: bool
 ) -> None:
-    """It begins at each access to the disk of the other one."""
+    """All of the newer one is tried at each access to the disk of the paused one."""
+    monkeypatch.setattr(claim, "LOOK_SECONDS", 0.0)
     for at in itertools.count():
         folder = tmp_path / str(at)
-        older, newer = batch(folder), batch(folder)
+        before, older, newer = (batch(folder, marks_epochs=marks_epochs) for _ in range(3))
+        run_through(before, folder, [20, 21, 22, 23], "before")
         older.prepare(FIELDS, ["k"], is_fresh=True)
-        of_older = [stage(older, folder, [n], subtask=n, attempt="older") for n in range(3)]
+        of_older = [stage(older, folder, [n], subtask=n, attempt="older") for n in range(2)]
+        of_newer = list[dict[str, list[int]]]()
+
+        def whole_run(newer: FileSink = newer, folder: Path = folder, ended: Any = of_newer) -> None:
+            with contextlib.suppress(RetryableError):
+                ended.append(run_through(newer, folder, [10, 11, 12], "newer"))
+
+        expected = {file.final_path: [n] for n, file in enumerate(of_older)}
         with monkeypatch.context() as patched:
-            began = called_at(at, patched, partial(newer.prepare, FIELDS, ["k"], is_fresh=True))
-            with contextlib.suppress(FencedError, CorruptStateError):
+            began = called_at(at, patched, whole_run)
+            try:
                 older.publish(Epoch(0), of_older)
+            except FencedError:
+                (expected,) = of_newer
         if not began:
             break
-        of_newer = [stage(newer, folder, [10 + n], subtask=n, attempt="newer") for n in range(2)]
-        newer.publish(Epoch(0), of_newer)
-        assert published(newer) == {of_newer[0].final_path: [10], of_newer[1].final_path: [11]}, at
-    assert at > 15, "there are many moments"
+        assert published(newer) == expected, at
+        marker = read_marker(newer.store, Epoch(0))
+        assert (marker is not None) == marks_epochs
+        assert marker is None or [one.path for one in marker.files] == sorted(expected), at
+    assert at > 10, "there are many moments"
+
+
+def test_a_start_waits_for_no_publication_that_does_not_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "LOOK_SECONDS", 0.0)
+    job, other, same = (continuous(tmp_path, checkpoints=place) for place in ("/a", "/b", "/a"))
+    job.prepare(FIELDS, ["k"], is_fresh=True)
+    with claim.publication(job.store, claim_of_folder("/a")):
+        same.prepare(FIELDS, ["k"], is_fresh=True)  # a start over the same checkpoints, which generations fence
+        same.publish(Epoch(0), [stage(same, tmp_path, [1])])
+        with pytest.raises(RetryableError, match="another start publishes to this output") as caught:
+            other.prepare(FIELDS, ["k"], is_fresh=False)
+    assert str(caught.value).endswith(f"folder={tmp_path / 'out'}, checkpoints=/a, host={socket.gethostname()}")
+    other.prepare(FIELDS, ["k"], is_fresh=False)
+    with pytest.raises(FencedError):
+        job.publish(Epoch(1), [stage(job, tmp_path, [1], epoch=1)])
+
+
+def run_through(sink: FileSink, folder: Path, values: Sequence[int], attempt: str) -> dict[str, list[int]]:
+    """Run a batch run to its end, and return what it has published."""
+    sink.prepare(FIELDS, ["k"], is_fresh=True)
+    files = [stage(sink, folder, [value], subtask=n, attempt=attempt) for n, value in enumerate(values)]
+    sink.publish(Epoch(0), files)
+    return {file.final_path: [value] for file, value in zip(files, values, strict=True)}
 
 
 def called_at(at: int, monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> list[int]:

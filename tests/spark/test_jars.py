@@ -1,5 +1,6 @@
 """Jars come once, whole, and without what PySpark has; what cannot be had is said, and not asked for all the time."""
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -56,6 +57,21 @@ def test_a_failure_is_remembered_for_a_while(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(RetryableError, match="reason=it is away"):
         fetch("nothing-1.0", [NOWHERE], cache=tmp_path)
     assert len(tried) == 3
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_failure_is_not_remembered_after_the_clock_was_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    reasons = iter(["it is away", "it is still away"])
+    monkeypatch.setattr(jars, "_try", lambda *_: next(reasons))
+    with pytest.raises(RetryableError, match="reason=it is away"):
+        fetch("nothing-1.0", [NOWHERE], cache=tmp_path)
+    (failure,) = tmp_path.rglob("*.failure")
+    noted = failure.stat().st_mtime + days * 86_400
+    os.utime(failure, (noted, noted))
+    with pytest.raises(RetryableError, match="reason=it is still away"):
+        fetch("nothing-1.0", [NOWHERE], cache=tmp_path)
 
 
 def test_the_next_choice_counts_where_the_first_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.checkpoint.private_folder import own_temporary_folder
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark import settings
 from mixedmode.spark.session import open_session
@@ -127,22 +128,57 @@ def test_workers_use_tcp_if_there_can_be_no_folder_for_sockets(tmp_path: Path, m
     assert not [name for name in names if "unix.domain" in name]
 
 
-def test_a_job_does_not_run_with_the_settings_of_the_job_before_it_in_the_process(spark: SparkSession) -> None:
-    names = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
+_SETTINGS = ("spark.sql.ansi.enabled", "spark.sql.caseSensitive", "spark.sql.session.timeZone")
 
-    def opened(**own: str) -> list[str | None]:
-        job = Job(
-            "j", sources={"t": Source.parquet("t")}, mode="batch", spark={f"spark.{k}": v for k, v in own.items()}
-        )
-        session = open_session(job.key_by("k").aggregate(n="count(*)").write(Sink.parquet("out")).spec)
-        assert session is spark
-        return [session.conf.get(name) for name in names]
 
-    before = opened()
+def opened(**own: str) -> SparkSession:
+    """The session of a job with these settings of Spark."""
+    job = Job("j", sources={"t": Source.parquet("t")}, mode="batch", spark={f"spark.{k}": v for k, v in own.items()})
+    return open_session(job.key_by("k").aggregate(n="count(*)").write(Sink.parquet("out")).spec)
+
+
+def values(session: SparkSession) -> list[str | None]:
+    return [session.conf.get(name, None) for name in _SETTINGS]
+
+
+def test_a_job_has_the_settings_of_the_program_and_its_own_but_none_of_another_job(spark: SparkSession) -> None:
+    before = values(opened())
+    spark.conf.set("spark.sql.ansi.enabled", "false")  # the program's own
     try:
-        spark.conf.set("spark.sql.ansi.enabled", "false")  # the program's own
-        assert opened(**{"sql.ansi.enabled": "true", "sql.caseSensitive": "true"}) == ["true", "true", before[2]]
-        assert opened(**{"sql.session.timeZone": "Europe/Berlin"}) == ["false", before[1], "Europe/Berlin"]
-        assert opened() == ["false", *before[1:]]
+        first = opened(**{"sql.ansi.enabled": "true", "sql.caseSensitive": "true"})
+        second = opened(**{"sql.session.timeZone": "Europe/Berlin"})
+        assert values(first) == ["true", "true", before[2]], "the second job changed what the first one computes"
+        assert values(second) == ["false", before[1], "Europe/Berlin"]
+        assert values(opened()) == ["false", *before[1:]]
     finally:
         spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def test_the_session_of_the_program_keeps_its_settings_and_views(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "rows.json").write_text('{"k": "of the job"}')
+    spark.range(3).createOrReplaceTempView("rows")
+    settings = spark.conf.getAll
+    spark_section: dict[str, str | int | float | bool] = {"sql.session.timeZone": "Asia/Tokyo"}
+    rows = Source.json(tmp_path / "in", schema="k string")
+    job = Job("j", sources={"rows": rows}, mode="batch", spark=spark_section)
+    try:
+        table = job.sql("SELECT upper(k) AS k FROM rows").write(Sink.parquet(tmp_path / "out")).run().table()
+        assert table.column("k").to_pylist() == ["OF THE JOB"]
+        assert spark.table("rows").count() == 3, "a view of the program, with the name of a source, was replaced"
+        assert spark.conf.getAll == settings
+    finally:
+        spark.catalog.dropTempView("rows")
+
+
+@pytest.mark.parametrize("variable", ["SPARK_REMOTE", "SPARK_API_MODE", "SPARK_CONNECT_MODE_ENABLED"])
+def test_a_session_of_spark_connect_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "connect")
+    with pytest.raises(InvalidJobError, match=f"a job needs a session of Spark itself.* found={variable}$"):
+        opened()
+
+
+@pytest.mark.parametrize("setting", ["remote", "api.mode"])
+def test_a_setting_that_asks_for_spark_connect_is_refused(setting: str) -> None:
+    with pytest.raises(InvalidJobError, match=rf"found=spark\.{setting}$"):
+        opened(**{setting: "connect"})

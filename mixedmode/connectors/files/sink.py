@@ -10,7 +10,7 @@ from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.connectors.files.claim import Claim, check_claim, claim_of_folder, claim_of_run, put_claim
+from mixedmode.connectors.files.claim import Claim, claim_of_folder, claim_of_run, publication, put_claim
 from mixedmode.connectors.files.compaction import newest_plan
 from mixedmode.connectors.files.epoch_markers import mark_epoch, unmark, unmark_other
 from mixedmode.connectors.files.replace_windows import replace_windows
@@ -156,17 +156,21 @@ class FileSink(Sink):
 
     @override
     def publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
-        if self._claim is not None and (staged or self._replaces):
-            check_claim(self.store, self._claim)
-        if self._replaces:
-            waiting = [file for file in staged if self.store.exists(file.staged_path)]
-            published_before = {file.final_path for file in staged} - {file.final_path for file in waiting}
-            others = [path for path, _ in published_files(self.store) if path not in published_before]
-            unmark_other(self.store, epoch, staged)
-            self.store.delete(others)
-        publish(self.store, staged)
-        if self._marks_epochs:
-            mark_epoch(self.store, epoch, staged)
+        claim = self._claim if staged or self._replaces else None
+        with publication(self.store, claim):
+            if self._replaces:
+                self._make_room(epoch, staged)
+            publish(self.store, staged)
+            if self._marks_epochs:
+                mark_epoch(self.store, epoch, staged)
+
+    def _make_room(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        """Delete the output of an earlier batch run."""
+        waiting = [file for file in staged if self.store.exists(file.staged_path)]
+        published_before = {file.final_path for file in staged} - {file.final_path for file in waiting}
+        others = [path for path, _ in published_files(self.store) if path not in published_before]
+        unmark_other(self.store, epoch, staged)
+        self.store.delete(others)
 
     @override
     def problem(self, file: StagedFile, *, reads: bool) -> tuple[str, str] | None:
