@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "changes",
         "clock",
+        "counts",
         "crash_points",
         "durations",
         "installed",

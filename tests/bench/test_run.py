@@ -103,7 +103,7 @@ def test_the_sizes_of_scaling_share_their_processes(desk: Desk, monkeypatch: pyt
 
 
 def test_a_wrong_answer_ends_it(desk: Desk) -> None:
-    with pytest.raises(InternalError, match=r"wrong answer: 1 rows differ(.|\n)*contestant=tests\.bench\.toys:Wrong"):
+    with pytest.raises(InternalError, match=r"wrong answer: 1 row other(.|\n)*contestant=tests\.bench\.toys:Wrong"):
         run_benchmark(asked("Plain", "Wrong"), desk.place)
     assert not desk.result.exists()
 
