@@ -24,7 +24,7 @@ def asked(*names: str, rounds: int = 1) -> Options:
 
 
 class Desk:
-    """Where a run says and writes what it finds."""
+    """Keeps what a run says and writes."""
 
     def __init__(self, folder: Path) -> None:
         self.said: list[str] = []
