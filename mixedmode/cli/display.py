@@ -245,7 +245,7 @@ class Display:
             backlog = self.totals[True]
             rate = backlog.pairs / backlog.migration_seconds if backlog.migration_seconds else 0.0
             self.console.print(
-                f"flip at {_clock(self.flip.at_ms)}: {backlog.pairs:,} (key, state) pairs migrated "
+                f"flip at {_clock(self.flip.at_ms)}: {counted(backlog.pairs, '(key, state) pair')} migrated "
                 f"at {rate:,.0f} pairs/s, checkpoint {self.flip.after_epoch} taken",
                 highlight=False,
             )
