@@ -33,7 +33,7 @@ _WARM = 2  # epochs that do not count
 
 
 class Turns:
-    """Which epochs run their branches one by one, and what each epoch took."""
+    """The epochs that run their branches one by one, and the seconds of each epoch."""
 
     def __init__(self) -> None:
         self.number = 0

@@ -237,7 +237,7 @@ class Keys:
         return len(self.keys)
 
     def of(self, groups: KeyGroupRange) -> slice:
-        """Where the keys of some key groups are."""
+        """Return the positions of the keys of some key groups."""
         first, after = np.searchsorted(self._groups, [groups.start, groups.end])
         return slice(int(first), int(after))
 

@@ -46,6 +46,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "changes",
         "clock",
+        "counts",
         "crash_points",
         "durations",
         "installed",
@@ -145,6 +146,7 @@ MAY_USE_ANY_WORD = {
     "tests/test_house_rules.py",  # the list itself
 }
 ONLY_SEE = re.compile(r"See [\w. ]+[.:]")
+QUESTION = re.compile(r"(?:Where|Which|What|How|Whether|Whatever|Who|Why)\b")
 CITED_FILE = re.compile(r"(?<![\w/.-])(?:docs|tests|mixedmode|operators|bench)/[\w./-]*\w\.(?:md|py|yaml|toml)\b")
 
 
@@ -271,13 +273,16 @@ def docstring_complaints(files: Files) -> Iterator[str]:
 
 
 def reference_docstring_complaints(files: Files) -> Iterator[str]:
-    """Docstrings that say nothing but where to look."""
+    """Docstrings that say nothing but where to look, and those that are no sentence, as they open with a question."""
     for path, tree in parsed(files):
         for node in ast.walk(tree):
-            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            if not isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
                 continue
-            if ONLY_SEE.match(ast.get_docstring(node) or ""):
-                yield f"{path}:{node.lineno} {node.name} only points elsewhere; use @override, or say what it does"
+            text, place = ast.get_docstring(node) or "", f"{path}:{getattr(node, 'lineno', 1)}"
+            if ONLY_SEE.match(text):
+                yield f"{place} only points elsewhere; use @override, or say what it does"
+            if QUESTION.match(text):
+                yield f"{place} opens with {text.split()[0]}; begin with a verb, or with the noun that is described"
 
 
 def word_complaints(files: Files) -> Iterator[str]:
@@ -643,6 +648,12 @@ def test_what_is_public_and_has_no_docstring_is_found() -> None:
 )
 def test_a_docstring_that_only_points_elsewhere_is_found(text: str) -> None:
     for code in (f"class A:\n    def f(self):\n        {text!r}\n", f"class A:\n    {text!r}\n"):
+        assert len(list(reference_docstring_complaints({"tests/a.py": code}))) == 1
+
+
+@pytest.mark.parametrize("text", ["Where it runs.", "Whether it runs.", "What runs, and how.", "How: by a thread."])
+def test_a_docstring_that_opens_with_a_question_is_found(text: str) -> None:
+    for code in (f"{text!r}\n", f"class A:\n    def f(self):\n        {text!r}\n", f"class A:\n    {text!r}\n"):
         assert len(list(reference_docstring_complaints({"tests/a.py": code}))) == 1
 
 

@@ -4,13 +4,14 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
+from pathlib import Path
 from typing import Any, Unpack, get_args, get_origin
 
 import pytest
 
 import mixedmode
 import mixedmode.job as job_api
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.job import Job, JobResult, SideOutput, Sink, Source
 from mixedmode.queryable import StateSnapshot
 from tests.queryable.jobs import RunningJob
@@ -125,15 +126,39 @@ def all_calls(job: RunningJob, snapshot: StateSnapshot) -> dict[str, Callable[..
     return {name: completed(call) if name.endswith(".key_by") else call for name, call in found.items()}
 
 
+def right_of(job: RunningJob, label: str) -> dict[str, Any]:
+    """Return right values of a call's arguments."""
+    stream = Job("r", sources={"t": SOURCE}, checkpoint_dir="c").source("t")
+    places = dict.fromkeys(("directory", "path", "source", "url", "place", "topic"), str(job.checkpoints))
+    table = {"table": SOURCE} if label == "Job.dimension" else {}
+    return {**RIGHT, "right": stream, "stream": stream, "session": None, **places, **table}
+
+
+def test_each_path_of_each_call_that_the_system_refuses_is_an_error_of_ours(job: RunningJob, tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "file").touch()
+    wrong = ["n" * 300, "a/" * 3000, "n" * 300 + "/*.json", *(str(tmp_path / name) for name in ("circle", "file/x"))]
+    told, failures = set[str](), list[str]()
+    with mixedmode.open_state(job.checkpoints) as snapshot:
+        for label, call in all_calls(job, snapshot).items():
+            for name in {name for name, parameter in arguments_of(call) if "PathLike" in str(parameter.annotation)}:
+                for value in wrong:
+                    try:
+                        called(call, name, value, right_of(job, label))
+                    except MixedmodeError:
+                        told.add(label)
+                    except Exception as error:  # noqa: BLE001  # what must not be
+                        failures.append(f"{label}: {name}={value[:50]}: {type(error).__name__}: {error}")
+    assert not failures, "\n".join(failures)
+    assert told >= {"read_state", "open_state", "read_table", "read_output", "output_files", "Job.from_yaml"}
+
+
 def test_each_argument_of_each_call_with_a_wrong_value_is_refused(job: RunningJob) -> None:
     failures, count = list[str](), 0
     with mixedmode.open_state(job.checkpoints) as snapshot:
         calls = all_calls(job, snapshot)
-        right = {**RIGHT, "right": Job("r", sources={"t": SOURCE}, checkpoint_dir="c").source("t")}
-        right |= dict.fromkeys(("directory", "path", "source", "url", "place", "topic"), str(job.checkpoints))
         for label, call in calls.items():
-            own = {**right, "stream": right["right"], "session": None}
-            own |= {"table": SOURCE} if label == "Job.dimension" else {}
+            own = right_of(job, label)
             for name, _ in arguments_of(call):
                 for value in WRONG:
                     count += 1

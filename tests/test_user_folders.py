@@ -1,4 +1,4 @@
-"""Where files of this user are, also in a container that knows neither the user nor a home folder."""
+"""The folders of this user's files, also in a container that knows neither the user nor a home folder."""
 
 import os
 from collections.abc import Callable

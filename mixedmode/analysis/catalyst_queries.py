@@ -114,7 +114,7 @@ def _check_settings(text: str, *, of_files: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ends:
-    """Where plans end: the plan of `until` and those of other frames, and {name in lower case: name} of dimensions."""
+    """Ends of plans: the plan of `until` and those of other frames, and {name in lower case: name} of dimensions."""
 
     plans: Sequence[_Java]
     dimensions: Mapping[str, str] = field(default_factory=dict)

@@ -114,7 +114,7 @@ class _Walk:
         self._steps, self._partial = parts.steps, parts.partial
         self._where = where
         self._found = found
-        self._event_times = sources.event_times
+        self._event_times, self._time_zones = sources.event_times, sources.time_zones
         self._partitions = sources.partitions
         self._unknown, self._unknown_tables = sources.unknown, sources.unknown_dimensions
         self._is_time_in_doubt = bool(sources.untimed)
@@ -207,6 +207,7 @@ class _Walk:
             stages=tuple(replace(stage, sql_settings=settings) for stage in self._stages),
             results=self._results,
             event_times=self._event_times,
+            time_zones=self._time_zones,
             sources_read=self._sources_read,
             strategies={},
             side_sinks=side_sinks(self._spec, self._stage_of_step),

@@ -1,9 +1,10 @@
 """Makes the stage of a join from its two inputs. Spark analyses columns, types and expressions."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst import compared_type, read_query
@@ -23,7 +24,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
-from mixedmode.spark.errors import REFUSALS, refused
+from mixedmode.spark.errors import REFUSALS, refused, refused_expression
 from mixedmode.spark.frames import spark_schema, stand_in, views
 
 __all__ = ["analysed_join", "inputs_of", "pair_keys", "selected_rows"]
@@ -76,13 +77,33 @@ def _check_expressions(
     added = [] if step.join.event_time is None else [step.join.event_time]
     texts = [named("CAST(NULL AS timestamp)", name) for name in added]
     texts += [named(f"{quoted(inputs[side].alias)}.{quoted(field.name)}", name) for name, side, field in own]
-    texts += [named(item.expression, str(item.name)) for item in step.join.selected if item.expression is not None]
-    for text in texts:
+    computed = [(item.expression, str(item.name)) for item in step.join.selected if item.expression is not None]
+    pairs, together = left.crossJoin(right), [*texts, *(named(text, name) for text, name in computed)]
+    for text in together:
         check_literals(text, where=where)
     try:
-        left.crossJoin(right).selectExpr(*texts)
+        pairs.selectExpr(*together)
     except REFUSALS as error:
+        raise_all(_refused_of(pairs, texts, computed, where))
         raise refused(where, error) from error
+
+
+def _refused_of(
+    pairs: DataFrame, texts: Sequence[str], computed: Sequence[tuple[str, str]], where: str
+) -> list[MixedmodeError]:
+    """Return the mistakes of expressions one by one: each may read the names of those before it.
+
+    texts: the columns that are no expression. computed: expressions and their names.
+    """
+    known, found = list(texts), list[MixedmodeError]()
+    for text, name in computed:
+        try:
+            pairs.selectExpr(*known, named(text, name))
+            known.append(named(text, name))
+        except REFUSALS as error:
+            found.append(refused_expression(f"{where}: {text}", text, error))
+            known.append(named("NULL", name))
+    return found
 
 
 def selected_rows(session: SparkSession, rows: Relation, sql: str, where: str) -> Relation:

@@ -3,6 +3,7 @@
 from functools import partial
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import TimestampType
 
 from mixedmode.analysis.computed_columns import check_computed_columns
 from mixedmode.analysis.event_times import event_time_of, partition_column_of
@@ -27,6 +28,7 @@ class OpenSources:
         self.opened: dict[str, OpenSource] = {}
         self.dimensions: dict[str, HasVersions] = {}
         self.event_times: dict[str, str] = {}
+        self.time_zones: dict[str, str] = {}  # of event times that are dates or local times
         self.partitions: dict[str, str] = {}
         self.found: list[MixedmodeError] = []
         self.unknown, self.untimed = set(parts.unknown), set(parts.untimed)
@@ -42,7 +44,10 @@ class OpenSources:
             schema, has_event_time = self.opened[name].schema, False
             with collecting(self.found):
                 event_time = event_time_of(source, schema, where("sources", name, "event-time"))
-                self.event_times |= {} if event_time is None else {name: event_time}
+                if event_time is not None:
+                    self.event_times[name] = event_time
+                    if not isinstance(schema[event_time].dataType, TimestampType):
+                        self.time_zones[name] = str(session.conf.get("spark.sql.session.timeZone"))
                 has_event_time = True
             if not has_event_time:
                 self.untimed.add(name)

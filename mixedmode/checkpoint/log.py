@@ -111,9 +111,13 @@ class CheckpointLog:
         this start is about to claim 5. Meanwhile one start claims 5, another one claims 6, and the latter deletes the
         record of 5 (gc.py). Then this start can create 5 again, although the other start with number 5 may still run.
         But the second listing shows 6, so this start claims a number above it.
+
+        Raises InvalidJobError if the folder is a savepoint, and writes nothing there.
         """
         while True:
             newest = self.newest_generation()
+            if newest is None:
+                self._check_no_savepoint()
             claimed = Generation(1 if newest is None else newest + 1)
             start = Start(claimed, socket.gethostname(), os.getpid())
             is_ours = self.store.put_new(paths.generation_path(claimed), encode_start(start))
@@ -195,9 +199,24 @@ class CheckpointLog:
         return AlreadyCommitted(existing)
 
     def read_identity(self) -> JobIdentity | None:
-        """Return the identity of the folder's job; None for a new folder.  Raises CorruptStateError if unreadable."""
+        """Return the identity of the folder's job; None for a new folder.
+
+        Raises CorruptStateError if it cannot be read, InvalidJobError if the folder is a savepoint.
+        """
         data = self.store.get(paths.JOB)
-        return None if data is None else decode_identity(data, where=self._where(paths.JOB))
+        if data is None:
+            self._check_no_savepoint()
+            return None
+        return decode_identity(data, where=self._where(paths.JOB))
+
+    def _check_no_savepoint(self) -> None:
+        if self.store.exists(paths.SAVEPOINT):
+            msg = (
+                "this folder is a savepoint, which no job changes. `mixedmode savepoint inspect DIR` shows it, and "
+                "`mixedmode savepoint restore DIR JOB` starts a job from it, in a checkpoint folder of the job's own. "
+                f"folder={self.store.url}"
+            )
+            raise InvalidJobError(msg)
 
     def create_identity(self, wanted: JobIdentity) -> JobIdentity:
         """Write job.json unless it exists.  Return the stored identity: `wanted`, or the one of an earlier start."""

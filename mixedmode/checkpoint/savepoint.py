@@ -129,6 +129,12 @@ def create_savepoint(
 def read_savepoint(store: ObjectStore) -> Savepoint:
     """Read savepoint.json.  Raises InvalidJobError if it does not exist, CorruptStateError if it is damaged."""
     data = store.get(paths.SAVEPOINT)
+    if data is None and store.exists(paths.JOB):
+        msg = (
+            "this is a checkpoint folder, and no savepoint. `mixedmode savepoint create` makes a savepoint of its "
+            f"newest checkpoint, and `mixedmode checkpoints` lists all. folder={store.url}"
+        )
+        raise InvalidJobError(msg)
     if data is None:
         msg = (
             f"this is no savepoint: there is no {paths.SAVEPOINT} in it, which is written last. Name the folder of a "

@@ -4,6 +4,7 @@ from mixedmode.cli.display import screen
 from mixedmode.cli.doctor import require_environment
 from mixedmode.cli.messages import screen_print
 from mixedmode.config import LoadedJob
+from mixedmode.counts import counted
 from mixedmode.errors import InvalidJobError
 
 __all__ = ["run_backfill"]
@@ -27,4 +28,4 @@ def run_backfill(loaded: LoadedJob, start: str | None, end: str | None, *, alone
     windows = backfill_range(start, end)
     with screen(loaded.spec, f"backfill of {windows}") as display:
         found = backfill(loaded.spec, loaded.where, windows, RunOptions(observers=[display]))
-    screen_print(f"{found.place}: the windows from {found.windows} have {found.rows:,} rows now")
+    screen_print(f"{found.place}: the windows from {found.windows} have {counted(found.rows, 'row')} now")

@@ -18,8 +18,9 @@ from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.cli.consoles import counted, human_bytes, utc_text
+from mixedmode.cli.consoles import human_bytes, utc_text
 from mixedmode.cli.display import watermark_text
+from mixedmode.counts import counted
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.state.lists import list_bytes
 from mixedmode.tasks.task_state import live_entries

@@ -10,6 +10,7 @@ from mixedmode.config import JobSpec
 from mixedmode.connectors.files.compact import compact_output
 from mixedmode.connectors.files.sink import file_layout
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
+from mixedmode.counts import counted
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import SinkTask
 
@@ -28,8 +29,9 @@ def compaction_report(spec: JobSpec, *, target_bytes: int, newest_only: bool, ou
         task = SinkTask(sink.path, sink.format, file_layout(sink))
         done = compact_output(task, before=before, target_bytes=target_bytes, newest_only=newest_only)
         lines.append(
-            f"{sink.path}: {done.files_before:,} files, {human_bytes(done.bytes_before)} -> {done.files_after:,} "
-            f"files, {human_bytes(done.bytes_after)}; epochs from {before} on were left alone"
+            f"{sink.path}: {counted(done.files_before, 'file')}, {human_bytes(done.bytes_before)} -> "
+            f"{counted(done.files_after, 'file')}, {human_bytes(done.bytes_after)}; "
+            f"epochs from {before} on were left alone"
         )
     return "\n".join(lines)
 

@@ -51,11 +51,6 @@ def utc_text(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun, whose plural has an s: 1 row, 2,000 rows."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def error_console() -> TextConsole:
     """Return the console of standard error."""
     return TextConsole(stderr=True)

@@ -18,10 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from mixedmode.checkpoint.types import epoch_kind
-from mixedmode.cli.consoles import RunConsole, counted, human_bytes, output_console
+from mixedmode.cli.consoles import RunConsole, human_bytes, output_console
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
+from mixedmode.counts import counted
 from mixedmode.driver.events import (
     EpochCommitted,
     EpochFailed,
@@ -194,10 +195,12 @@ class Display:
                 self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", str(damage))
             more = len(checkpoint.damages) - _DAMAGES_SHOWN
             if more > 0:
-                self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", f"and {more} more files")
-        taken = f"{event.files_rolled_back:,} output files or rows of later epochs are rolled back"
+                self._say(f"[bold]damaged[/]  checkpoint {checkpoint.epoch}: ", f"and {counted(more, 'more file')}")
+        taken = counted(event.files_rolled_back, "output file or row", "output files or rows")
         self._say(
-            "[bold]back[/]     ", f"going on from checkpoint {event.to}: what came after it is read again; {taken}"
+            "[bold]back[/]     ",
+            f"going on from checkpoint {event.to}: what came after it is read again; {taken} of later epochs "
+            "rolled back",
         )
         for name in event.not_rolled_back:
             output = f"output {name!r}" if name else "the main output"
@@ -242,7 +245,7 @@ class Display:
             backlog = self.totals[True]
             rate = backlog.pairs / backlog.migration_seconds if backlog.migration_seconds else 0.0
             self.console.print(
-                f"flip at {_clock(self.flip.at_ms)}: {backlog.pairs:,} (key, state) pairs migrated "
+                f"flip at {_clock(self.flip.at_ms)}: {counted(backlog.pairs, '(key, state) pair')} migrated "
                 f"at {rate:,.0f} pairs/s, checkpoint {self.flip.after_epoch} taken",
                 highlight=False,
             )
@@ -260,13 +263,14 @@ class Display:
         late = sum(total.records_late for total in self.totals.values())
         ahead = sum(total.records_ahead for total in self.totals.values())
         skipped = sum(total.records_skipped for total in self.totals.values())
-        if skipped:
-            self.console.print(f"skipped: {skipped:,} records on which the process function failed", highlight=False)
-        if late:
-            self.console.print(f"late: {late:,} records came after all of their windows were done", highlight=False)
-        if ahead:
-            text = f"ahead of the clock: {ahead:,} records beyond watermark.max-ahead; they did not move the watermark"
-            self.console.print(text, highlight=False)
+        misfits = {
+            "skipped": (skipped, "on which the process function failed"),
+            "late": (late, "after the end of every window"),
+            "ahead of the clock": (ahead, "beyond watermark.max-ahead, without effect on the watermark"),
+        }
+        for name, (count, why) in misfits.items():
+            if count:
+                self.console.print(f"{name}: {counted(count, 'record')} {why}", highlight=False)
 
     def _summary_table(self) -> Table:
         table = Table(box=None, pad_edge=False, title=None)
@@ -337,7 +341,7 @@ def _epoch_line(event: EpochCommitted) -> str:
     event_time += "" if waited is None else f"  processing lag {lag_text(waited)}"
     state = ""
     if event.state_bytes:
-        entries = f"{event.state_entries:,} entries, " if event.state_entries else ""
+        entries = f"{counted(event.state_entries, 'entry', 'entries')}, " if event.state_entries else ""
         state = f"  state {entries}{human_bytes(event.state_bytes)}"
     notable = {"late": event.records_late, "ahead of the clock": event.records_ahead}
     notable |= {"skipped": event.records_skipped, "spilled runs": event.spilled_runs}
@@ -345,8 +349,8 @@ def _epoch_line(event: EpochCommitted) -> str:
         notable |= {f"late {side} of {step}": n for side, n in zip(("left", "right"), figures.late, strict=True)}
     notes = "".join(f"  {name} {count:,}" for name, count in notable.items() if count)
     return (
-        f"[bold]{kind}[/]  {_clock(event.created_ms)}  epoch {event.epoch:<5} {event.records:>12,} records  "
-        f"{event.records_per_second:>11,.0f}/s  {event.rows_out:>10,} rows out  {event.seconds:6.2f} s  "
+        f"[bold]{kind}[/]  {_clock(event.created_ms)}  epoch {event.epoch:<5} {counted(event.records, 'record'):>20}  "
+        f"{event.records_per_second:>11,.0f}/s  {counted(event.rows_out, 'row'):>15} out  {event.seconds:6.2f} s  "
         f"{event.strategy}{event_time}{state}{notes}"
     )
 

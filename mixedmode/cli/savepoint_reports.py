@@ -11,9 +11,10 @@ from mixedmode.changes import fingerprint_text
 from mixedmode.checkpoint.savepoint import Savepoint, dispose_savepoint, find_savepoints, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.checkpoints import list_table, operator_table
-from mixedmode.cli.consoles import counted, human_bytes, utc_text
+from mixedmode.cli.consoles import human_bytes, utc_text
 from mixedmode.cli.display import watermark_text
 from mixedmode.config import JobSpec, load_job
+from mixedmode.counts import counted
 from mixedmode.driver.savepoints import savepoint_of, take_savepoint
 from mixedmode.errors import CorruptStateError, InvalidJobError
 
@@ -26,8 +27,9 @@ _JOB_FILES = (".yaml", ".yml")
 def create_report(job: str, place: str, overrides: Sequence[str]) -> str:
     """Create a savepoint from a job file's checkpoint folder, or from the folder itself, and return a report."""
     savepoint = _taken(job, place, overrides)
+    entries = counted(savepoint.entries, "state entry", "state entries")
     return (
-        f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {savepoint.entries:,} state entries, "
+        f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {entries}, "
         f"{counted(len(savepoint.files), 'file')}, {human_bytes(savepoint.bytes)}, verified\n{ObjectStore(place).url}"
     )
 
@@ -49,7 +51,7 @@ def list_report(place: str) -> Table | str:
 def inspect_report(store: ObjectStore, savepoint: Savepoint) -> Group:
     """Return the contents of a savepoint that was verified before."""
     manifest = savepoint_manifest(store, savepoint)
-    whole = f"all {len(savepoint.files)} files are whole, {human_bytes(savepoint.bytes)}"
+    whole = f"whole, {counted(len(savepoint.files), 'file')}, {human_bytes(savepoint.bytes)}"
     lines = [
         f"savepoint of {savepoint.job.name} after epoch {savepoint.epoch}: {whole}",
         f"taken at     {utc_text(savepoint.taken_ms)}, copied at {utc_text(savepoint.created_ms)}",
@@ -80,7 +82,7 @@ def dispose_report(place: str) -> str:
     gone = dispose_savepoint(store)
     left = len(store.list())
     kept = f"; files that are not of it, and are still there: {left}" if left else ""
-    return f"deleted {len(gone.files)} files, {human_bytes(gone.bytes)}{kept}\n{store.url}"
+    return f"deleted {counted(len(gone.files), 'file')}, {human_bytes(gone.bytes)}{kept}\n{store.url}"
 
 
 def _taken(job: str, place: str, overrides: Sequence[str]) -> Savepoint:
@@ -104,9 +106,8 @@ def _steps(restored: "RestoredJob") -> Iterator[str]:
 
 def _outputs(restored: "RestoredJob") -> Iterator[str]:
     if restored.outputs:
-        rolled_back = (
-            f"; {restored.files_rolled_back} later files or rows rolled back" if restored.files_rolled_back else ""
-        )
+        count = restored.files_rolled_back
+        rolled_back = f"; {counted(count, 'later file or row', 'later files or rows')} rolled back" if count else ""
         yield f"  outputs that go on    {_names(restored.outputs)}{rolled_back}"
     if restored.not_rolled_back:
         names = _names(restored.not_rolled_back)

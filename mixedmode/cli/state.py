@@ -11,11 +11,12 @@ from pyarrow import ipc
 from rich.console import Group
 from rich.table import Table
 
-from mixedmode.cli.consoles import counted, error_console
+from mixedmode.cli.consoles import error_console
 from mixedmode.cli.messages import screen_print
 from mixedmode.cli.state_format import StateFormat
 from mixedmode.cli.table import rows_shown
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.counts import counted
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable import LEASE_SECONDS, StateAnswer, StateSnapshot, open_state
 from mixedmode.queryable.keys import key_of_text

@@ -6,7 +6,7 @@ import pyarrow as pa
 from rich.console import Group
 from rich.table import Table
 
-from mixedmode.cli.consoles import counted
+from mixedmode.counts import counted
 from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.table import output_files, read_output
 

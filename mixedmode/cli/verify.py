@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from mixedmode.cli.consoles import counted
+from mixedmode.counts import counted
 from mixedmode.driver.comparison import Difference
 from mixedmode.driver.verification import Verified
 

@@ -12,6 +12,7 @@ from types import NoneType, UnionType
 from typing import Any, ParamSpec, TypeVar, get_args, get_origin
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.system_errors import system_error
 
 __all__ = ["checked_arguments", "of_type", "place_of"]
 
@@ -35,6 +36,8 @@ _KINDS: Mapping[object, tuple[type, str]] = {
 def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with a check of its arguments. It raises InvalidJobError for one that is of another type.
 
+    An error of the system inside of the function, such as about a name that is too long, has our words.
+
     An argument is not checked if its annotation has a type that is neither a class nor in `_KINDS`, such as Any.
     """
     signature = inspect.signature(function)
@@ -49,7 +52,13 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
                 of_type(value, (), f"{call}: {name}", " or ".join(words))
             if _is_place(kinds[name]) and isinstance(value, str | os.PathLike):
                 place_of(value, f"{call}: {name}")
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except OSError as error:
+            found = system_error(error)
+            if found is None:
+                raise
+            raise found from error
 
     return checking
 

@@ -12,7 +12,7 @@ __all__ = ["BroadcastSpec", "VersionSettings"]
 
 
 class VersionSettings(Section):
-    """Which row of a key is in force at a time."""
+    """Settings that decide the row of a key that is in force at a time."""
 
     tie_break: Columns = Field(
         default=(),

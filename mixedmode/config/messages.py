@@ -167,6 +167,8 @@ def _unknown_key(loc: Path, model: type[Section]) -> str:
         and section in STEP_KINDS.values()
         and any(key in _keys(other) for other in STEP_KINDS.values())
     ):
+        if key == "from":
+            return " is for other steps: this one names its two inputs itself, as `left` and `right`. Remove it."
         return f" belongs to another kind of step: a step has {_KINDS}. Make it a step of its own."
     family = next((kinds for kinds in map(kinds_with, ROLES) if section in kinds.values()), {})
     others = sorted(name for kind in family.values() if key in _keys(kind) for name in formats_of(kind))

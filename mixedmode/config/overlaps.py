@@ -166,10 +166,12 @@ def _matched(place: str) -> tuple[InputPath, ...]:
 
 def _links(folder: FilePath, parts: Sequence[str]) -> Iterator[FilePath]:
     """Yield the symbolic links that a pattern matches, at any of its levels."""
-    if not parts or not folder.is_dir():
+    try:
+        children = list(folder.iterdir()) if parts else []
+    except OSError:  # no folder, or none that can be read: the source says so when it opens it
         return
-    pattern = InputPath("", (parts[0],))
-    for child in folder.iterdir():
+    pattern = InputPath("", tuple(parts[:1]))
+    for child in children:
         if pattern.matches((child.name,)):
             if child.is_symlink():
                 yield child

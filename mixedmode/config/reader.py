@@ -39,6 +39,7 @@ _HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+D
 _MERGE = "YAML's merge key has no meaning in a job file. Write the keys out, or use an alias as a whole value. found=<<"
 _OCTAL = re.compile("[-+]?0[0-9_]")  # YAML 1.1 reads 010 as 8
 _TAG = "tag:yaml.org,2002:"
+_SECOND_DOCUMENT = "expected a single document in the stream"  # PyYAML's words
 #: more than any job needs; deeper nesting would exhaust Python's stack, and aliases of aliases its memory
 _DEPTH_MAX, _VALUES_MAX = 60, 100_000
 _TYPED_TAGS = {_TAG + name for name in ("null", "bool", "int", "float")}
@@ -328,8 +329,14 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
         root = _composed(text, place)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        detail = ", ".join(part for part in (error.problem, error.context) if part)
         line = mark.line + 1 if mark else 0
+        begin = error.context_mark.line + 1 if error.context_mark else line
+        context = f"{error.context} that begins in line {begin}" if error.context and begin != line else error.context
+        detail = ", ".join(part for part in (error.problem, context) if part)
+        if error.context == _SECOND_DOCUMENT:
+            why = "a second document begins here, and a job file is one. Make it a file of its own."
+            msg = f"{Mark(place, line)}: {why}"
+            raise InvalidJobError(msg) from error
         if mark and text[mark.index : mark.index + 1] == "\t":
             msg = f"{Mark(place, line)}: a tab is where YAML allows only spaces. Replace it with spaces."
             raise InvalidJobError(msg) from error
@@ -349,8 +356,8 @@ def _compose(text: str, place: str) -> yaml.MappingNode:
 
 def _not_yaml(mark: Mark, detail: str) -> str:
     advice = (
-        "Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in it, if it is `*`, and, "
-        "between { and }, if it has commas, brackets or braces."
+        "Check the indentation, quotes and brackets here, and the space after the colon of each key. A text needs "
+        "quotes if it has `: ` in it, if it is `*`, and, between { and }, if it has commas, brackets or braces."
     )
     return f"{mark}: this is not valid YAML. {advice} YAML says: {detail}"
 

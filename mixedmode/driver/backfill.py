@@ -30,7 +30,7 @@ from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.driver.run import RunOptions, open_sinks, output_schemas, run_job
 from mixedmode.driver.scratch import OUT, document_in_scratch, without
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
-from mixedmode.plan.backfill import BackfillStep, closed_until_us, has_bounds, replaceable_step
+from mixedmode.plan.backfill import BackfillStep, around, closed_until_us, replaceable_step
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sinks import Sink
@@ -160,11 +160,13 @@ def _oldest_checkpoint(log: CheckpointLog, spec: JobSpec, plan: JobPlan) -> Mani
 
 
 def _check_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldest: Manifest) -> None:
-    if not has_bounds(step.operator.windows, windows):
+    whole = around(step.operator.windows, windows)
+    if whole != windows:
         raise _refused(
             spec,
             "the range does not begin where a window begins, or does not end where one ends, so windows would be "
-            f"replaced by parts of them. Choose bounds of windows for --from and --to. range={windows}",
+            f"replaced by parts of them. Choose bounds of windows, such as the nearest ones around it: {whole}. "
+            f"range={windows}",
         )
     closed_us = closed_until_us(step, oldest)
     if closed_us is None or windows.end_us > closed_us:

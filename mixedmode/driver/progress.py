@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mixedmode.checkpoint.types import Epoch
+from mixedmode.counts import counted
 from mixedmode.driver.events import EpochProgress, TaskPhase
 from mixedmode.driver.pace import EpochPace, PartFigures, StepFigures, Work, subtask_shares
 
@@ -124,7 +125,7 @@ def progress_text(event: EpochProgress) -> str:
     elif event.bytes_read:
         parts.append(f"{_megabytes(event.bytes_read)} MB read")
     if event.records:
-        parts.append(f"{event.records:,} records")
+        parts.append(counted(event.records, "record"))
     if event.bytes_spilled and event.phase != "done":
         parts.append(f"{_megabytes(event.bytes_spilled)} MB spilled")
     if event.keys_share and event.phase != "done":

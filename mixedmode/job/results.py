@@ -1,7 +1,7 @@
 """The result of a run, and the tables of a job's outputs, for programs that run jobs in Python."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ class JobResult:
     `rows` were written to the outputs of whole steps. `seconds`: from the call to its end.
     """
 
-    spec: JobSpec
+    spec: JobSpec = field(repr=False)
     epochs: int
     records: int
     records_late: int

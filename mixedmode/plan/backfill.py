@@ -3,8 +3,8 @@
 A window of the range depends on the records of the range only, if all keyed steps after the windows keep the windows
 apart. The windows must be closed: no record that still comes changes them, and no state is left of them.
 
-Invariant (tests/plan/test_backfill.py): the range has bounds of windows exactly if some window begins at its start, and
-some window ends at its end.
+Invariant (tests/plan/test_backfill.py): `around` a range is the smallest range that has it, and at whose start some
+window begins, and at whose end some window ends.
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from mixedmode.plan.stages import KeyedStage
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, TimeWindows, shifted_us
 from mixedmode.time.window_range import WindowRange
 
-__all__ = ["BackfillStep", "closed_until_us", "has_bounds", "replaceable_step"]
+__all__ = ["BackfillStep", "around", "closed_until_us", "replaceable_step"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +57,14 @@ def replaceable_step(plan: JobPlan) -> BackfillStep | str:
     return BackfillStep(first, first.operator, first.event_time)
 
 
-def has_bounds(windows: TimeWindows, wanted: WindowRange) -> bool:
-    """Return whether a window begins at the start of the range, and a window ends at its end.
+def around(windows: TimeWindows, wanted: WindowRange) -> WindowRange:
+    """Return the range from the last start of a window up to that of `wanted` to the first end of one from its end on.
 
-    Example: of windows of an hour, 10:00 to 12:00 has bounds, and 10:00 to 11:30 does not.
+    Example: with windows of an hour, it is 10:00 to 12:00 around 10:00 to 11:30, and around itself.
     """
     _, ends = windows.windows_of_panes(windows.panes(np.array([wanted.start_us], np.int64)))
     _, last = windows.windows_of_panes(windows.panes(np.array([wanted.end_us - 1], np.int64)))
-    return bool((windows.starts(ends) == wanted.start_us).any() and (last == wanted.end_us).any())
+    return WindowRange(int(windows.starts(ends).max()), int(last.min()))
 
 
 def closed_until_us(step: BackfillStep, manifest: Manifest) -> int | None:

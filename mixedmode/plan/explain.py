@@ -67,7 +67,9 @@ def _sources(spec: JobSpec, plan: JobPlan) -> Iterator[str]:
         column = plan.event_times.get(name)
         if column is None:
             yield "  event time  none"
-        elif name in plan.strategies:
+            continue
+        column += f" (local time in {plan.time_zones[name]})" if name in plan.time_zones else ""
+        if name in plan.strategies:
             bound = format_duration_ms(source.watermark.out_of_orderness_ms)
             yield f"  event time  {column}, watermark {bound} behind the newest"
             yield from _watermark(source, is_used=any(goes_by_time(stage) for stage in plan.stages))

@@ -8,6 +8,7 @@ from typing import Any
 
 from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
 from mixedmode.config.calls import column_in
+from mixedmode.counts import counted
 from mixedmode.operators.aggregate import (
     AggregateOperator,
     CheckedUpsertOperator,
@@ -100,7 +101,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield f"  windows     sessions, gap {gap}; emitted when the watermark is past their end"
             yield from _lateness(operator, stage.output_of(LATE), side_sinks)
         case CountWindowAggregateOperator():
-            yield f"  windows     every {operator.count} records of a key; emitted when full, whatever the watermark"
+            records = counted(operator.count, "record")
+            yield f"  windows     every {records} of a key; emitted when full, whatever the watermark"
         case CoGroupBase():
             left, right = (", ".join(side.roots) for side in stage.sides)
             yield f"  windows     {_group_windows(operator)}"

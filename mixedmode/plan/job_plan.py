@@ -111,6 +111,7 @@ class JobPlan:
     `inner`: {reader: {stage: how tasks make the reader's rows of those of the stage}}, of stages whose rows stay in
     Arrow. `inner_by_spark`: {stage that has readers: why its rows are rows of Spark}, of all others.
     `event_times`: {source: its event-time column}, for the sources that declare one.
+    `time_zones`: {source: the zone of its event times}, of those that are dates or local times, for `explain`.
     `sources_read`: in the order in which Spark numbers them.
     `strategies`: {source: its watermark strategy}; {} if no step uses event time.
     `side_sinks`: {name of an output other than results: its sink}.
@@ -136,6 +137,7 @@ class JobPlan:
     source_schemas: Mapping[str, str] = field(default_factory=dict)
     direct: Mapping[str, tuple[DirectRead, ...]] = field(default_factory=dict)
     by_spark: Mapping[str, str] = field(default_factory=dict)
+    time_zones: Mapping[str, str] = field(default_factory=dict)
     inner: Mapping[str, Mapping[str, tuple[Query, ...]]] = field(default_factory=dict)
     inner_by_spark: Mapping[str, str] = field(default_factory=dict)
 

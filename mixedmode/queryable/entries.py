@@ -15,7 +15,7 @@ from mixedmode.queryable.fetched import FetchedRuns
 from mixedmode.queryable.parts import StateView
 from mixedmode.queryable.spans import Question, Span, UncutRange, after_position, spans_of, uncut_ranges
 from mixedmode.state import StateRange
-from mixedmode.state.rocksdb.reader import RunsReader, joined_ranges
+from mixedmode.state.rocksdb.reader import CLOSED, RunsReader, joined_ranges
 
 __all__ = ["EntryReader", "Page", "ReaderPlace"]
 
@@ -52,7 +52,7 @@ class EntryReader:
         self.is_closed = False
 
     def close(self) -> None:
-        """Close all runs. No further one is opened."""
+        """Close all runs, after the reads under way. No further one is opened."""
         with self._lock:
             self.is_closed = True
             for reader in self._open.values():
@@ -112,8 +112,7 @@ class EntryReader:
         step = operator.operator_id
         with self._lock:
             if self.is_closed:
-                msg = "this snapshot of the state is closed, and its files are deleted. Call open_state again."
-                raise InvalidJobError(msg)
+                raise InvalidJobError(CLOSED)
             if (step, state_id) not in self._ranges:
                 self._ranges[step, state_id] = uncut_ranges(operator.runs, state_id)
             for found in self._ranges[step, state_id]:

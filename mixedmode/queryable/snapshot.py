@@ -110,7 +110,7 @@ class StateSnapshot:
         self.close()
 
     def close(self) -> None:
-        """Delete the local files of the snapshot, and give up its lease."""
+        """Delete the local files of the snapshot, after the reads under way, and give up its lease."""
         self._stack.close()
 
     @checked_arguments

@@ -1,4 +1,4 @@
-"""Who may send which request: tokens, and for requests without a token the headers of a browser. Pure.
+"""The right to send a request: tokens, and for requests without a token the headers of a browser. Pure.
 
     public     the files of the page, /healthz and /readyz: nothing of the job is in them
     read       needs the read token, or the control token

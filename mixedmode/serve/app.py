@@ -266,7 +266,8 @@ async def _events(site: Site, request: Request) -> Response:
     job = _job_of(site, request)
     if site.hub.is_full:
         raise HTTPException(503, "too many clients read the stream")
-    events = site.hub.events(None if site.is_live else partial(_new_epochs, job))
+    live = site.hub.events(None if site.is_live else partial(_new_epochs, job))
+    events = iter(()) if request.method == "HEAD" else live  # a head alone has an end
     return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
 
@@ -326,7 +327,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException), error
-    return error_response(error.status_code, error.detail)
+    return error_response(error.status_code, error.detail, headers=error.headers)  # Allow, with status 405
 
 
 async def _mixedmode_error(_request: Request, error: Exception) -> Response:

@@ -1,6 +1,6 @@
 """The checks before every route, and the headers of every answer.
 
-    method, Host and the length of the body     refused before anything is read
+    Host, the query and the length of the body  refused before anything is read
     tokens, Origin                              access.py
     an error of a route                         logged here
     a large answer                              sent in pieces, so that the protocol sees whether the client reads it
@@ -10,6 +10,7 @@ The answer to an unexpected error does not have its text, which may tell too muc
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from urllib.parse import unquote_to_bytes
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -45,9 +46,9 @@ def json_response(document: object, status: int = 200, headers: Mapping[str, str
     return Response(as_json(document), status, headers, media_type="application/json")
 
 
-def error_response(status: int, message: str, kind: str = "") -> Response:
+def error_response(status: int, message: str, kind: str = "", headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer with an error.  kind: of the error, such as RetryableError."""
-    headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+    headers = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == 401 else {})}
     if status in {408, 413}:  # the rest of the body is not read
         headers["connection"] = "close"
     return json_response({"error": {"kind": kind or f"{status}", "message": message}}, status, headers)
@@ -90,16 +91,25 @@ class Guard:
         headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
         by_name = dict(headers)
         method = scope["method"]
-        if method not in {"GET", "HEAD", "POST"}:
-            return Refusal(405, "the server knows GET, HEAD and POST")
         if sum(name in {"host", "authorization", "origin"} for name, _ in headers) > len(
             by_name.keys() & {"host", "authorization", "origin"}
         ):
             return Refusal(400, "a header occurs twice")
+        if not _is_text(scope["query_string"]):
+            return Refusal(400, "the query is not UTF-8: write each byte of a character beyond ASCII as %XX")
         length = whole_number(by_name.get("content-length", "0"))
-        if length is None or length > (BODY_BYTES_MAX if method == "POST" else 0):
+        if length is None or length > (0 if method in {"GET", "HEAD"} else BODY_BYTES_MAX):
             return Refusal(413, f"the body is too large: a POST has at most {BODY_BYTES_MAX} bytes, a GET none")
         return refusal(self._kind_of_path(method, scope["path"]), by_name, self._tokens)
+
+
+def _is_text(query: bytes) -> bool:
+    """Return whether the bytes that a query has as %XX are UTF-8. The routes would read others as U+FFFD."""
+    try:
+        unquote_to_bytes(query).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _pieces(message: Message) -> Iterator[Message]:

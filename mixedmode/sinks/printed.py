@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from mixedmode.counts import counted
 from mixedmode.errors import RetryableError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.shown import shown_rows
@@ -15,7 +16,7 @@ def print_rows(rows: pa.Table, total: int, name: str) -> None:
     """
     epoch = rows.column(EPOCH_COLUMN)[0].as_py()
     heading = f"epoch {epoch}" + (f", {name}" if name else "")
-    lines = [f"{heading}: {total} rows" + (f", the first {rows.num_rows}" if rows.num_rows < total else "")]
+    lines = [f"{heading}: {counted(total, 'row')}" + (f", the first {rows.num_rows}" if rows.num_rows < total else "")]
     shown = shown_rows(rows.drop_columns([EPOCH_COLUMN]))
     lines += ["  " + "  ".join(f"{name}={value}" for name, value in row.items()) for row in shown]
     try:

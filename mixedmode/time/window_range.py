@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.time.epoch import shown_time
+
 __all__ = ["BOUND_TYPE", "END_COLUMN", "START_COLUMN", "WindowRange"]
 
 #: the columns of an output that hold the bounds of windows
@@ -46,5 +48,4 @@ class WindowRange:
         return pc.fill_null(inside, False)
 
     def __str__(self) -> str:
-        start, end = self.bounds
-        return f"{start.isoformat()} to {end.isoformat()}"
+        return f"{shown_time(self.start_us)} to {shown_time(self.end_us)}"

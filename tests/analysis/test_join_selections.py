@@ -86,3 +86,25 @@ def test_what_sql_does_not_know_is_refused(spark: SparkSession, tmp_path: Path, 
     job = job.output("o", rows, Sink.parquet(tmp_path / "out"))
     with pytest.raises(InvalidJobError, match=rf"join\.select: .*{message}"):
         analyse(spark, job.spec, job.where)
+
+
+def test_each_wrong_expression_is_told_with_its_own_text_and_what_reads_it_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    sources = {
+        "a": Source.parquet(tmp_path / "a", schema=LEFT_SCHEMA),
+        "b": Source.parquet(tmp_path / "b", schema=RIGHT_SCHEMA),
+    }
+    job = Job("joined", sources=sources, checkpoint_dir=tmp_path / "checkpoints", spark=SPARK)
+    select = ["left.v AS kept", "v - AS a", "w descc AS b", "a + kept AS c", "upper(nam) AS d"]
+    rows = job.source("a").join(job.source("b"), on="k", select=select)
+    job = job.output("o", rows, Sink.parquet(tmp_path / "out"))
+    with pytest.raises(InvalidJobError) as caught:
+        analyse(spark, job.spec, job.where)
+    told = [line.partition("join.select: ")[2] for line in str(caught.value).splitlines()]
+    assert [text.partition(": ")[0] for text in told] == ["v -", "w descc", "upper(nam)"]
+    assert "Syntax error at or near end of input" in told[0]
+    assert "the word after this expression would be a name" in told[1]
+    assert "AS" not in str(caught.value)

@@ -78,7 +78,7 @@ def test_a_wrong_value_is_named_with_workload_and_contestant(folder: Path) -> No
     workload = replace(TINY, answer="SELECT k, count(*) AS n, max(v) AS total FROM events GROUP BY k")
     rows = [{"k": k, "n": 15 if k < 2 else 14 + (k == 3), "total": (98 + k) / 10 - (k > 1) * 0.7} for k in range(7)]
     assert message(workload, folder, rows) == (
-        "a wrong answer: 1 rows differ from the 7 of the answer, such as\n"
+        "a wrong answer: 1 row other than the 7 of the answer, such as\n"
         "  wrong=another, k=3, n=14, total=9.4, found n=15, found total=9.4\n"
         "The benchmark ends here, since figures of wrong answers mean nothing. If the contestant is one of ours, "
         "report it. workload=tiny, contestant=someone"
@@ -129,13 +129,13 @@ def test_rows_may_lack_only_where_the_workload_allows_it_and_only_for_those_that
     workload = replace(TINY, may_lack="k > (SELECT max(least) FROM other)")
     with answers(workload, folder) as found:
         checked(found, folder, counts()[:4], may_lack=True)
-        with pytest.raises(InternalError, match="3 rows differ"):
+        with pytest.raises(InternalError, match="3 rows other"):
             checked(found, folder, counts()[:4])
-        with pytest.raises(InternalError, match=r"1 rows differ(.|\n)*wrong=missing, k=3"):
+        with pytest.raises(InternalError, match=r"1 row other(.|\n)*wrong=missing, k=3"):
             checked(found, folder, counts()[:3], may_lack=True)
         rows = counts()
         rows[6] |= {"n": 1}
-        with pytest.raises(InternalError, match="1 rows differ"):  # it may lack, but not be wrong
+        with pytest.raises(InternalError, match="1 row other"):  # it may lack, but not be wrong
             checked(found, folder, rows, may_lack=True)
 
 

@@ -44,7 +44,7 @@ def test_it_measures_says_so_and_writes_the_result(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("toy", "message"),
-    [("Wrong", "a wrong answer: 1 rows differ"), ("Dies", "ended in `run`, with exit code 3")],
+    [("Wrong", "a wrong answer: 1 row other than"), ("Dies", "ended in `run`, with exit code 3")],
 )
 def test_a_wrong_answer_and_a_worker_that_dies_are_exit_code_1(toy: str, message: str, tmp_path: Path) -> None:
     result = command(*bench(tmp_path, toy))

@@ -24,7 +24,7 @@ def asked(*names: str, rounds: int = 1) -> Options:
 
 
 class Desk:
-    """Where a run says and writes what it finds."""
+    """Keeps what a run says and writes."""
 
     def __init__(self, folder: Path) -> None:
         self.said: list[str] = []
@@ -103,7 +103,7 @@ def test_the_sizes_of_scaling_share_their_processes(desk: Desk, monkeypatch: pyt
 
 
 def test_a_wrong_answer_ends_it(desk: Desk) -> None:
-    with pytest.raises(InternalError, match=r"wrong answer: 1 rows differ(.|\n)*contestant=tests\.bench\.toys:Wrong"):
+    with pytest.raises(InternalError, match=r"wrong answer: 1 row other(.|\n)*contestant=tests\.bench\.toys:Wrong"):
         run_benchmark(asked("Plain", "Wrong"), desk.place)
     assert not desk.result.exists()
 

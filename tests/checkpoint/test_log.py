@@ -16,7 +16,7 @@ from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, Committed
 from mixedmode.checkpoint.manifest import encode_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, JobIdentity, Manifest
-from mixedmode.errors import CorruptStateError, FencedError
+from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from tests.checkpoint.examples import IDENTITY, a_manifest, a_staged
 
 SERIAL = itertools.count()
@@ -45,6 +45,14 @@ def test_two_files_of_an_output_under_one_published_name_are_never_committed(log
 def test_an_empty_folder_says_nothing(log: CheckpointLog) -> None:
     assert (log.latest(), log.epochs(), log.get(Epoch(0))) == (None, (), None)
     assert (log.newest_generation(), log.read_identity()) == (None, None)
+
+
+def test_no_start_writes_in_a_savepoint_or_reads_it_as_its_checkpoints(log: CheckpointLog) -> None:
+    log.store.put_new(paths.SAVEPOINT, b"{}")
+    for call in (log.claim_generation, log.read_identity):
+        with pytest.raises(InvalidJobError, match=r"this folder is a savepoint.*savepoint restore DIR JOB.*folder="):
+            call()
+    assert [path for path, _ in log.store.list()] == [paths.SAVEPOINT]
 
 
 def test_generations_count_up_from_one(log: CheckpointLog) -> None:

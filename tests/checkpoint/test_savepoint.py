@@ -379,7 +379,7 @@ def test_disposing_deletes_what_it_names_and_nothing_else(job: Checkpoints, tmp_
 
 def test_what_is_no_savepoint_is_not_disposed_of(job: Checkpoints, tmp_path: Path) -> None:
     before = files_below(tmp_path / "checkpoints")
-    with pytest.raises(InvalidJobError, match="this is no savepoint"):
+    with pytest.raises(InvalidJobError, match="this is a checkpoint folder, and no savepoint"):
         dispose_savepoint(job.store)
     assert files_below(tmp_path / "checkpoints") == before
     taken(job, tmp_path / "sp")

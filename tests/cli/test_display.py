@@ -55,7 +55,7 @@ def test_going_back_says_what_is_damaged_in_lines_that_are_not_cut_and_once_more
         "damaged  checkpoint 7: and 2 more files",
         (
             "back     going on from checkpoint 6: what came after it is read again; 1,200 output files or rows of "
-            "later epochs are rolled back"
+            "later epochs rolled back"
         ),
         "         rows of later epochs stay in the main output, which cannot be rolled back; they come again",
         "         rows of later epochs stay in output 'late', which cannot be rolled back; they come again",

@@ -84,7 +84,7 @@ def test_list_shows_all_below_a_folder(job: Path) -> None:
 def test_inspect_shows_what_is_in_it_and_that_it_is_whole(job: Path) -> None:
     command("create", job / "checkpoints", job / "sp")
     shown = lines(command("inspect", job / "sp"))
-    assert shown[0].startswith("savepoint of orders after epoch 1: all 12 files are whole, ")
+    assert shown[0].startswith("savepoint of orders after epoch 1: whole, 12 files, ")
     assert shown[1].startswith("taken at     2023-11-14 22:13:20 UTC, copied at ")
     assert shown[2:7] == [
         "watermark    none",
@@ -135,7 +135,7 @@ def test_restore_says_what_goes_on_and_what_begins(spark: SparkSession, tmp_path
     said = [
         f"shops goes on after epoch 0 of shops, in {tmp_path}/second",
         "  steps that go on      aggregate-1",
-        "  outputs that go on    main; 1 later files or rows rolled back",
+        "  outputs that go on    main; 1 later file or row rolled back",
         "start it with `mixedmode run`",
     ]
     assert lines(command("restore", tmp_path / "sp", file, *into)) == [f"restored: {said[0]}", *said[1:]]

@@ -1,7 +1,9 @@
 """Progress on a terminal, and where standard output is none."""
 
 import io
+import re
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress, TextColumn, TimeElapsedColumn
@@ -17,6 +19,7 @@ from mixedmode.driver.events import (
     Rescaled,
     RescaleIgnored,
     StepRescaled,
+    WentBack,
 )
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.driver.committed import epoch_committed
@@ -172,6 +175,24 @@ def test_a_line_of_an_epoch_tells_when_how_fast_how_far_behind_and_what_needs_at
         "live     00:00:02 UTC  epoch 12             500 records          250/s           5 rows out    2.00 s  "
         "streaming  watermark 2026-01-01 00:00:00 UTC, lag 2.5 s  processing lag 0.2 s  state 2.0 KiB  late 3\n"
     )
+
+
+def test_one_record_is_no_records() -> None:
+    console = Console(width=200, file=io.StringIO())
+    display = Display(console, Progress(console=console, disable=True))
+    one: dict[str, Any] = {"records": 1, "rows_out": 1, "records_late": 1, "records_ahead": 1, "records_skipped": 1}
+    display(replace(committed(12, is_backlog=False), **one))
+    display(WentBack(Epoch(6), (), 1, ()))
+    display.print_summary()
+    assert isinstance(console.file, io.StringIO)
+    said = console.file.getvalue()
+    assert re.findall(r"\b1 (?:later |more |output )?(?:records|rows|files|entries|epochs)\b", said) == []
+    misfits = [line for line in said.splitlines() if line.startswith(("skipped", "late", "ahead"))]
+    assert misfits == [
+        "skipped: 1 record on which the process function failed",
+        "late: 1 record after the end of every window",
+        "ahead of the clock: 1 record beyond watermark.max-ahead, without effect on the watermark",
+    ]
 
 
 def test_a_lag_is_told_in_the_largest_unit_of_which_there_are_two() -> None:

@@ -22,6 +22,13 @@ def complaints(**given: Any) -> list[str]:
     return messages(JoinStep, {"join": {key: value for key, value in values.items() if value is not None}})
 
 
+@pytest.mark.parametrize("section", ["join", "co-process", "co-group"])
+def test_from_is_told_where_a_step_with_two_inputs_names_them(section: str) -> None:
+    found = messages(JobSpec, job(steps=[{"from": ["trades", "quotes"], section: {"on": "symbol"}}]))
+    said = "is for other steps: this one names its two inputs itself, as `left` and `right`. Remove it."
+    assert f"steps[0].from {said}" in found
+
+
 def test_inputs_may_have_another_name_in_the_join() -> None:
     assert join().join.inputs == (NamedInput("trades", "trades"), NamedInput("quotes", "quotes"))
     assert join(left="trades AS t", right="trades as u").join.inputs == (

@@ -76,6 +76,9 @@ APART = [
     ("run[12]", "run1"),
     ("run[34]", "run5"),
     ("elsewhere/*.json", "out"),
+    ("n" * 300 + "/*.json", "out"),
+    ("a/" * 3000 + "*.json", "out"),
+    ("in/a.json/*.json", "out"),
     ("s3://bucket/in", "s3://other/in"),
     ("s3://bucket/in", "in"),
 ]

@@ -13,9 +13,12 @@ from mixedmode.config.reader import read_document
 from mixedmode.errors import InvalidJobError
 
 NOT_YAML = (
-    "this is not valid YAML. Check the indentation, quotes and brackets here. A text needs quotes if it has `: ` in "
-    "it, if it is `*`, and, between { and }, if it has commas, brackets or braces. YAML says: "
+    "this is not valid YAML. Check the indentation, quotes and brackets here, and the space after the colon of each "
+    "key. A text needs quotes if it has `: ` in it, if it is `*`, and, between { and }, if it has commas, brackets or "
+    "braces. YAML says: "
 )
+SEQUENCE = "while parsing a flow sequence that begins in line"
+FROM_LINE = "that begins in line"
 HALF = "this is not Unicode text: it has one half of a character (U+D800 to U+DFFF). Write the character itself."
 
 
@@ -255,7 +258,7 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ("a", "job.yaml:1: the job file must be a section of keys (name, sources, steps, sink), not text."),
         (
             "a: b\nc: [d\n",
-            (f"job.yaml:3: {NOT_YAML}expected ',' or ']', but got '<stream end>', while parsing a flow sequence"),
+            f"job.yaml:3: {NOT_YAML}expected ',' or ']', but got '<stream end>', {SEQUENCE} 2",
         ),
         (
             "a:\n\tb: c",
@@ -263,7 +266,7 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ),
         (
             'a: "\x85',  # a line end of YAML 1.1
-            (f"job.yaml:2: {NOT_YAML}found unexpected end of stream, while scanning a quoted scalar"),
+            f"job.yaml:2: {NOT_YAML}found unexpected end of stream, while scanning a quoted scalar {FROM_LINE} 1",
         ),
         ("a: b\nc:\td", "job.yaml:2: a tab is where YAML allows only spaces. Replace it with spaces."),
         (
@@ -280,7 +283,11 @@ def test_what_has_no_meaning_in_a_job_file_is_a_problem_with_its_line(text: str,
         ),
         (
             "a: b\n---\nc: d",
-            (f"job.yaml:2: {NOT_YAML}but found another document, expected a single document in the stream"),
+            "job.yaml:2: a second document begins here, and a job file is one. Make it a file of its own.",
+        ),
+        (
+            "a: 1\nb:2\nc: 3",
+            f"job.yaml:3: {NOT_YAML}could not find expected ':', while scanning a simple key {FROM_LINE} 2",
         ),
         (
             "a: b\nc: \x00",

@@ -63,7 +63,7 @@ class Story:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a run left what it did."""
+    """The folders of a run, and its recording."""
 
     out: Path
     checkpoints: Path

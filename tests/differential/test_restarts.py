@@ -147,5 +147,5 @@ def job(base: Path, chain: Chain, start: Start, *, is_mixed: bool) -> Job:
 
 
 def replicas() -> Path:
-    """Where the subtasks of this test process keep their local copies of the state."""
+    """Return the folder in which the subtasks of this test process keep their local copies of the state."""
     return next(iter(Path(tempfile.gettempdir()).glob("mixedmode-*/replicas")), Path("none"))

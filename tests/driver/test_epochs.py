@@ -497,7 +497,7 @@ def test_a_damaged_run_is_told_and_not_read(spark: SparkSession, folder: Folder)
 
 
 def replicas() -> Path:
-    """Where subtasks of this test process keep their local copies of the state."""
+    """Return the folder in which subtasks of this test process keep their local copies of the state."""
     (found,) = Path(tempfile.gettempdir()).glob("mixedmode-*/replicas")
     return found
 

@@ -126,7 +126,7 @@ def test_a_malformed_csv_record_is_one_message(spark: SparkSession, tmp_path: Pa
 def test_a_line_of_names_that_is_read_as_a_record_is_told_what_option_it_needs(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Where it has other names than the columns; a line of these is refused at the start."""
+    """The line has other names than the columns; a line with theirs is refused at the start."""
     file = write_text(tmp_path / "in", "a.csv", "key,v,at\na,1,2001-01-01 00:00:00\n")
     message = failure(spark, tmp_path, counted(job(tmp_path, Source.csv(tmp_path / "in", schema=DDL))))
     assert message.endswith(

@@ -74,7 +74,7 @@ def once(fault: Fault, method: str | None = None, part: str = "") -> Plan:
 
 
 class FaultProxy:
-    """Where it listens, what it does, and what it has met. `plan` may be replaced at any time."""
+    """A proxy: its address, its plan, and the requests that it has met. `plan` may be replaced at any time."""
 
     def __init__(self, server: ThreadingHTTPServer, plan: Plan) -> None:
         self.url = f"http://127.0.0.1:{server.server_address[1]}"

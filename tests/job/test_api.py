@@ -520,7 +520,7 @@ def jobs(draw: st.DrawFn) -> Job:
 
 
 def overlap_findings_of(job: Job) -> str:
-    """Why the places of a job may not be what they are; empty if they may."""
+    """Return why the places of a job are refused; empty if they are not."""
     try:
         assert job.spec is not None
     except InvalidJobError as error:

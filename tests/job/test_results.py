@@ -54,6 +54,7 @@ def test_a_result_counts_its_epochs_and_reads_its_outputs(tmp_path: Path, monkey
     result = a_job(tmp_path, Sink.parquet(tmp_path / "out")).run(observers=[seen.append])
     assert (result.epochs, result.records, result.records_late, result.rows) == (2, 13, 2, 4)
     assert result.seconds >= 0
+    assert "spec" not in repr(result)
     assert [event.epoch for event in seen] == [4, 5], "other observers are asked as before"
     assert result.outputs == {"sink": f"parquet {tmp_path}/out", "steps[0].late": f"parquet {tmp_path}/late"}
     assert result.table().to_pylist() == TABLE

@@ -1,9 +1,11 @@
 """Reads of the state of each kind of step equal what a plain-Python replay up to the epoch gives."""
 
 import shutil
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.errors import InvalidJobError
-from mixedmode.queryable import open_state, read_state
+from mixedmode.queryable import StateSnapshot, open_state, read_state
 from tests.queryable.functions import Everything
 from tests.queryable.jobs import Row, RunningJob, rows_of
 
@@ -252,3 +254,26 @@ def test_a_closed_snapshot_reads_nothing_and_takes_no_lease(tmp_path: Path) -> N
             snapshot.read("aggregate-1", keys=keys)
     assert not snapshot.renew()
     assert Leases(ObjectStore(job.checkpoints)).all() == ()
+
+
+@pytest.mark.parametrize(("keys", "rows"), [(None, 30_000), (["k1", "k2"], 2)])
+def test_a_snapshot_is_closed_beside_threads_that_read_it_and_their_answers_are_whole(
+    keys: list[str] | None, rows: int, tmp_path: Path
+) -> None:
+    job = RunningJob(tmp_path / "job", counts)
+    job.epoch([row(f"k{number}", 1, number) for number in range(30_000)])
+
+    def read_on(snapshot: StateSnapshot, has_read: threading.Event) -> None:
+        while True:
+            assert snapshot.read("aggregate-1", keys=keys).table.num_rows == rows
+            has_read.set()
+
+    for _ in range(5):
+        has_read = threading.Event()
+        with ThreadPoolExecutor() as pool, open_state(job.checkpoints) as snapshot:
+            ends = [pool.submit(read_on, snapshot, has_read) for _ in range(2)]
+            assert has_read.wait(10)
+            snapshot.close()
+            for end in ends:
+                with pytest.raises(InvalidJobError, match="this snapshot of the state is closed"):
+                    end.result(10)

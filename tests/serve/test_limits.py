@@ -179,11 +179,41 @@ def test_a_body_is_an_object_of_json_with_known_names(
         assert not site.control.drain.is_set()
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT"])
-def test_other_methods_are_refused(method: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE", "PATCH", "CONNECT"])
+def test_other_methods_are_refused_with_those_that_the_path_allows(method: str, tmp_path: Path) -> None:
+    allowed = {"/api/v1/job": {"GET", "HEAD"}, "/api/v1/state/a": {"GET", "HEAD"}, "/api/v1/stop": {"POST"}}
     with served(tmp_path) as site:
-        assert site.client("/api/v1/job", method).status == 405
-        assert site.client("/api/v1/stop", method).status == 405
+        for path, methods in allowed.items():
+            if method not in methods:
+                body = None if method == "GET" else b"a body"
+                answer = site.client(path, method, body, x_mixedmode_control="1")
+                assert (answer.status, set(answer.headers["allow"].split(", "))) == (405, methods)
+        assert not site.control.stop.is_set()
+
+
+def test_a_client_that_closes_its_own_side_gets_all_its_answers_at_once(tmp_path: Path) -> None:
+    with served(tmp_path) as site:
+        for requests in (1, 3):
+            with connected(site) as connection:
+                connection.sendall((HEAD + b"\r\n") * requests)
+                connection.shutdown(socket.SHUT_WR)
+                connection.settimeout(3)  # less than an idle connection is kept
+                assert all_of(connection).count(b"HTTP/1.1 200 OK") == requests
+        for incomplete in (b"", HEAD, STOP + b"Content-Length: 9\r\n\r\n{"):
+            with connected(site) as connection:
+                connection.sendall(incomplete)
+                connection.shutdown(socket.SHUT_WR)
+                connection.settimeout(3)
+                assert all_of(connection) == b""
+        assert not site.control.stop.is_set()
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/api/v1/events", "/api/v1/job", "/api/v1/nothing"])
+def test_every_answer_to_head_is_a_head_and_ends(path: str, tmp_path: Path) -> None:
+    with served(tmp_path) as site, connected(site) as connection:
+        connection.settimeout(3)
+        connection.sendall(f"HEAD {path}".encode() + HEAD.removeprefix(b"GET /healthz") + b"Connection: close\r\n\r\n")
+        assert all_of(connection).endswith(b"\r\nconnection: close\r\n\r\n")
 
 
 def test_two_headers_of_one_name_do_not_choose_who_is_asked(tmp_path: Path) -> None:
@@ -200,6 +230,13 @@ def test_two_headers_of_one_name_do_not_choose_who_is_asked(tmp_path: Path) -> N
 def test_a_query_out_of_range_is_refused(query: str, tmp_path: Path) -> None:
     with served(tmp_path) as site:
         assert site.client(f"/api/v1/epochs?{query}").status in {400, 404}
+
+
+@pytest.mark.parametrize("path", ["jobs", "job", "epochs", "state", "state/aggregate-1", "events"])
+def test_a_query_that_is_not_utf_8_is_refused_and_not_guessed(path: str, tmp_path: Path) -> None:
+    with served(tmp_path) as site:
+        answer = site.client(f"/api/v1/{path}?key=%FF")
+    assert (answer.status, answer.error.partition(":")[0]) == (400, "the query is not UTF-8")
 
 
 def test_a_client_that_reads_the_stream_too_slowly_is_asked_to_connect_again() -> None:

@@ -441,9 +441,11 @@ def test_rows_are_printed_as_names_and_values(capsys: pytest.CaptureFixture[str]
     rows = pa.table({"k": ["a", None], "n": [1, 2], "_op": ["insert", "delete"], "_epoch": [7, 7]})
     print_rows(rows, 2, "")
     print_rows(rows, 99, "late")
+    print_rows(rows[:1], 1, "")
     assert capsys.readouterr().out == (
         "epoch 7: 2 rows\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
         "epoch 7, late: 99 rows, the first 2\n  k=a  n=1  _op=insert\n  k=None  n=2  _op=delete\n"
+        "epoch 7: 1 row\n  k=a  n=1  _op=insert\n"
     )
 
 
@@ -458,7 +460,7 @@ def piped(monkeypatch: pytest.MonkeyPatch) -> int:
 def test_printed_rows_have_left_the_process_so_a_kill_does_not_lose_them(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = piped(monkeypatch)
     print_rows(pa.table({"k": ["a"], "_epoch": [7]}), 1, "")
-    assert os.read(reader, 1000) == b"epoch 7: 1 rows\n  k=a\n"
+    assert os.read(reader, 1000) == b"epoch 7: 1 row\n  k=a\n"
     os.close(reader)
     sys.stdout.close()
 

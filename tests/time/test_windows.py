@@ -44,7 +44,7 @@ def windows_of(windows: TimeWindows, time_us: int) -> Windows:
 
 
 def boundary_of(windows: Tumbling | Sliding | Cumulating) -> tuple[Boundary, int]:
-    """Where ticks begin, and how long one nominally is."""
+    """Return the begin of each tick as a function, and the nominal length of a tick."""
     offset_us = windows.offset_us
     if windows.time_zone is None:
         return lambda tick: tick + offset_us, 1

@@ -30,7 +30,7 @@ class Place:
 
     @property
     def input(self) -> Path:
-        """Where its source looks."""
+        """Return the folder of its source."""
         return self.root / "in"
 
     @property

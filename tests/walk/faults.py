@@ -1,4 +1,4 @@
-"""Where a walk strikes: a kill, a pause or a failing store, at a named place or at any single step of I/O.
+"""The faults of a walk: a kill, a pause or a failing store, at a named place or at any single step of I/O.
 
 A kill is an exception that nothing catches, and after it the start that it hit can touch nothing more:
 whatever cleans up on the way out meets the same kill. What is left is what the folders hold.

@@ -12,6 +12,7 @@ from typing import Self
 
 import duckdb
 
+from mixedmode.counts import counted
 from mixedmode.errors import InternalError
 from mixedmode_bench.data import Data
 from mixedmode_bench.tables import quoted, relation_of
@@ -67,7 +68,8 @@ class Answers:
         if count:
             total = self._value("SELECT count(*) FROM expected")
             rows = "\n".join(self._shown(f"FROM differing LIMIT {ROWS_SHOWN}"))
-            raise self._wrong(contestant, f"{count:,} rows differ from the {total:,} of the answer, such as\n{rows}")
+            others = counted(count, "row")
+            raise self._wrong(contestant, f"{others} other than the {total:,} of the answer, such as\n{rows}")
 
     def _check_keys(self, contestant: str) -> None:
         key = _names(self._workload.key)

@@ -126,7 +126,7 @@ def cold_verdicts(pairs: Sequence[Pair]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where the processes of one job run."""
+    """The folder, the data and the cores of the processes of one job."""
 
     folder: Path
     events: Path

@@ -1,4 +1,4 @@
-"""Who takes part: an engine in one mode, in a process of its own, which runs what it is told and tells what it took.
+"""A contestant: an engine in one mode, in a process of its own, which runs a job on request and reports its figures.
 
 Everyone is started before the first round and stays, so that every round but the first is warm; the
 rounds take turns, so that the noise of the machine falls on all of them alike.

@@ -1,4 +1,4 @@
-"""Who can take part, by name.
+"""The contestants, by name.
 
 A class is imported only when it is asked for, so that nothing has to be installed that is not used.
 """

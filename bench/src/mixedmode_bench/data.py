@@ -25,7 +25,7 @@ from mixedmode_bench.workload import Size, Workload
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Where they are. `tables` holds a folder per table; `waiting` are the files of the feed in their order."""
+    """The files of a benchmark. `tables` has a folder per table; `waiting` are the files of the feed in their order."""
 
     tables: Path
     waiting: tuple[Path, ...]

@@ -1,4 +1,4 @@
-"""Where a benchmark runs: what a reader of its figures has to know of the machine."""
+"""The machine of a benchmark, as far as a reader of its figures has to know it."""
 
 import importlib.metadata
 import os

@@ -104,7 +104,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where it ran, with the versions of everything."""
+    """The machine of a benchmark, with the versions of all programs."""
 
     cores: int
     memory_bytes: int

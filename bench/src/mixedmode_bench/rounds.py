@@ -1,4 +1,4 @@
-"""Who runs when, and what the runs of the rounds say about each other. Nothing is opened here.
+"""The order of the runs, and what the runs of the rounds say about each other. Nothing is opened here.
 
 A ratio is taken within a round, in which both ran soon after each other, so that what the machine does
 meanwhile falls on both; its spread over the rounds says how far it can be trusted.

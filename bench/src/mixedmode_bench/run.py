@@ -37,7 +37,7 @@ _WARM_UP_WHOLE_MAX_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where and how long: `data` is kept, `save` is called with what there is after each workload."""
+    """The places of a run. `data` is kept; `save` is called after each workload with the results so far."""
 
     data: Path
     say: Say

@@ -41,7 +41,7 @@ def bytes_text(size: float) -> str:
 
 
 def machine_text(machine: Machine) -> str:
-    """Where it was measured."""
+    """Return the machine of a measurement for a reader."""
     return f"{machine.processor}, {machine.cores} cores, {bytes_text(machine.memory_bytes)}, {machine.system}"
 
 

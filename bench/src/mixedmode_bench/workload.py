@@ -85,5 +85,5 @@ def in_spark(sql: str) -> Callable[[Frames], DataFrame]:
 
 
 def answers_in(work: Path) -> Path:
-    """Where a job writes its rows."""
+    """Return the folder of a job's output."""
     return work / "out"

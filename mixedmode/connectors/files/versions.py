@@ -10,6 +10,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 
 from mixedmode.checkpoint.checksum import checksum_of
+from mixedmode.counts import counted
 from mixedmode.errors import RetryableError
 from mixedmode.sources.versions import TableVersion
 from mixedmode.spark.file_lengths import FileState
@@ -58,7 +59,7 @@ def version_name(states: States) -> str:
     """Return the name of a version: the number of files, their bytes, and a checksum of their names and states."""
     text = "\n".join(f"{url}\t{size}\t{modified}" for url, (size, modified) in sorted(states.items()))
     total = sum(size for size, _ in states.values())
-    return f"{len(states)} file{'' if len(states) == 1 else 's'}, {total} bytes, {checksum_of([text.encode()])}"
+    return f"{counted(len(states), 'file')}, {total} bytes, {checksum_of([text.encode()])}"
 
 
 def changed_files(before: States, now: States) -> str | None:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, compress, islice
 from pathlib import Path
+from threading import Condition
 from typing import Any
 
 from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
 
-from mixedmode.errors import MixedmodeError, RetryableError
+from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.state.arrow_bytes import joined
 from mixedmode.state.backend import StateRange
 from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
@@ -26,7 +27,9 @@ from mixedmode.state.rocksdb.options import replica_options
 from mixedmode.state.rocksdb.writer import TOMBSTONE
 from mixedmode.system_errors import too_many_files
 
-__all__ = ["RunsReader", "joined_ranges"]
+__all__ = ["CLOSED", "RunsReader", "joined_ranges"]
+
+CLOSED = "this snapshot of the state is closed, and its files are deleted. Call open_state again."
 
 _ROWS_OF_ARRAY = 256  # fewer entries are lists, which take less time then
 
@@ -34,7 +37,7 @@ Fetch = Callable[[Path], None]
 
 
 class RunsReader:
-    """An open database of runs, oldest first. Reads are thread-safe. The caller deletes the folders after `close`."""
+    """An open database of runs, oldest first. Thread-safe. The caller deletes the folders after `close`."""
 
     def __init__(self, folder: Path, runs: Sequence[Fetch], *, cache_bytes: int, memory: Path | None = None) -> None:
         """runs: functions that create a private link or copy of a run. Raise RetryableError if the disk fails.
@@ -43,6 +46,8 @@ class RunsReader:
         """
         self._folder = folder
         self._database_folder = memory or folder
+        self._changed = Condition()  # of the two attributes below
+        self._reads, self._is_closed = 0, False
         with _local(folder):
             for each in (folder, self._database_folder):
                 each.mkdir(parents=True, exist_ok=True)
@@ -59,7 +64,7 @@ class RunsReader:
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each stored key; None if it has none."""
         values: list[bytes | None] = []
-        with _local(self._folder):
+        with self._reading():
             for start in range(0, len(keys), KEYS_PER_CALL):
                 values += self._database.get(list(keys[start : start + KEYS_PER_CALL]))  # type: ignore[arg-type]
         return [value or None for value in values]  # an empty value is a tombstone
@@ -67,7 +72,7 @@ class RunsReader:
     def scan(self, start: bytes, end: bytes, *, limit: int | None = None) -> StateRange:
         """Return the entries with start <= key < end, at most the first `limit` of them."""
         parts, count = list[StateRange](), 0
-        with _local(self._folder):
+        with self._reading():
             following: bytes | None = start
             while following is not None and count != limit:
                 wanted = None if limit is None else limit - count
@@ -94,8 +99,25 @@ class RunsReader:
         return found
 
     def close(self) -> None:
-        """Close the database."""
+        """Close the database after the reads under way. RocksDB does not close it beside a read."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.wait_for(lambda: self._reads == 0)
         self._database.close()
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        with self._changed:
+            if self._is_closed:
+                raise InvalidJobError(CLOSED)
+            self._reads += 1
+        try:
+            with _local(self._folder):
+                yield
+        finally:
+            with self._changed:
+                self._reads -= 1
+                self._changed.notify_all()
 
     def _ingest(self, runs: Sequence[Fetch]) -> None:
         """Ingest all runs by one call. RocksDB gives files that overlap their sequence numbers in the given order."""
