@@ -69,7 +69,7 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
 
 
 def rows_by_steps(spark: SparkSession, table: DataFrame, steps: GroupedSql) -> list[tuple[Any, ...]]:
-    """What Spark returns for the three steps, one after the other."""
+    """The rows of the three steps, one after the other, computed by Spark."""
     with views(spark, {"t": table}):
         given = spark.sql(steps.before.sql)
     keys = [f"`{key}`" for key in steps.step.key_by]
