@@ -249,11 +249,27 @@ def test_a_savepoint_that_is_restored_takes_the_table_over(
     new.publish(after + 1, [("new", 1)])
     rows = new.rows()
     assert rows == [("a", 0), *[("b", 1)][:after], ("new", 1)]
-    with pytest.raises(FencedError, match="another checkpoint folder of this job"):
-        old.again()
+    for again in (lambda: old.publish(after + 1, [("old", 1)]), old.again):
+        with pytest.raises(FencedError, match="another checkpoint folder of this job"):
+            again()
+    assert old.rows() == rows
     new.publish(after + 2, [("newer", 2)])
     assert new.rows() == [*rows, ("newer", 2)]
     assert Output(spark, kind, tmp_path, **restored).sink.newest_published() == after + 2
+
+
+def test_a_start_over_a_copy_of_the_folder_ends_before_it_writes(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    """Its epochs have the numbers of those of the other start, but not their rows."""
+    output = Output(spark, kind, tmp_path, mode="append")
+    output.publish(0, [("a", 0)])
+    copy = output.again()  # with the same id of the folder
+    output.publish(1, [("a", 1)])
+    with pytest.raises(FencedError, match=r"a start over a copy of this checkpoint folder.*epoch=1, latest_publ"):
+        copy.publish(1, [("copy", 1)])
+    output.publish(2, [("a", 2)])
+    assert output.rows() == [("a", 0), ("a", 1), ("a", 2)]
 
 
 def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
@@ -322,6 +338,29 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_jobs_own(
     assert found.startswith("the table has no epoch of this job, although the job has written epochs to it")
     unpublished = replace(later, epoch=Epoch(0), outputs=tuple(first))
     assert Output(spark, kind, tmp_path, is_fresh=False).sink.obstacle(unpublished) is None, "it is yet to be written"
+
+
+def test_a_job_goes_back_with_a_table_that_others_set_back(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path, mode="append")
+    output.publish(0, [("a", 0)])
+    (file,) = output.publish(1, [("b", 1)])
+    table = output.sink._table
+    first = next(one for one in table.commits(("lake", "")) if one.mark is not None and one.mark.epoch == 0)
+    if kind == "delta":
+        table.session.sql(f"RESTORE TABLE {table.name} TO VERSION AS OF {first.number}").collect()
+    else:
+        table.go_back(first, output.sink._mark("epoch", 0, 0), output.sink._mark("epoch", 0, 0))
+    with pytest.raises(FencedError, match=r"somebody has set the table back.*epoch=2, latest_published=0"):
+        output.publish(2, [("c", 2)])
+    later = output.again()
+    assert later.sink.problem(file, reads=True) == (
+        file.staged_path,
+        "does not exist, and the table does not have its epoch",
+    )
+    later.sink.roll_back(Epoch(0))
+    later.publish(1, [("new", 1)])
+    later.publish(2, [("newer", 2)])
+    assert later.rows() == [("a", 0), ("new", 1), ("newer", 2)]
 
 
 def test_a_column_that_somebody_drops_while_the_job_runs_is_named(

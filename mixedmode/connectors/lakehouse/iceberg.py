@@ -27,8 +27,6 @@ _WIDENED = {"tinyint": "int", "smallint": "int"}
 class IcebergTable(LakeTable):
     """An Iceberg table."""
 
-    refuses_repeats = False
-
     def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
         """`session` is used by this sink only. A path is a table of its own catalog, in the folder around it."""
         self.session = session
