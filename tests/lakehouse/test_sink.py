@@ -19,7 +19,7 @@ from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, Re
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from tests.checkpoint.examples import a_manifest
-from tests.lakehouse.tables import FORMATS, Format, remove_old_versions, rows_of, sink
+from tests.lakehouse.tables import FORMATS, Format, beside, remove_old_versions, rows_of, sink
 from tests.staging import stage
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
@@ -308,6 +308,45 @@ def test_a_table_with_other_columns_is_refused(spark: SparkSession, tmp_path: Pa
         output.sink.prepare([*FIELDS, pa.field("m", pa.string())], [], is_fresh=True)
     with pytest.raises(InvalidJobError, match="this table has no column `_op string`"):
         output.sink.prepare(FIELDS, KEY, is_fresh=True)
+
+
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        ("n int", "column=n, type=bigint, in the table=int, table="),
+        ("n bigint, x string NOT NULL", "a column that may not be NULL, and this output has no such column.*column=x,"),
+    ],
+)
+def test_a_table_of_others_that_cannot_take_the_rows_is_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, kind: Format, column: str, found: str
+) -> None:
+    with pytest.raises(InvalidJobError, match=found):
+        made_by_others(spark, tmp_path, kind, f"k string, {column}")
+
+
+def test_a_column_of_fixed_length_which_would_change_values_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidJobError, match=r"column=k, type=string, in the table=char\(2\), table="):
+        made_by_others(spark, tmp_path, "delta", "k char(2), n bigint")  # Iceberg makes strings of them
+
+
+def test_a_row_that_the_table_refuses_ends_the_job(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    """The next start would end in the same way, so it must not be told as a passing failure."""
+    output = made_by_others(spark, tmp_path, kind, "k string, n bigint NOT NULL")
+    staged = output.stage(0, [("a", None)])
+    with pytest.raises(InvalidJobError, match=r"refuses a row of an epoch.*Remove the constraint.*NULL"):
+        output.sink.publish(Epoch(0), staged)
+    table = output.sink._table
+    table.session.sql(f"ALTER TABLE {table.name} ALTER COLUMN n DROP NOT NULL").collect()
+    output.again().sink.publish(Epoch(0), staged)
+    assert [row["n"] for row in rows_of(spark, kind, output.path)] == [None]
+
+
+def made_by_others(spark: SparkSession, base: Path, kind: Format, ddl: str) -> Output:
+    """An output to append to a table that somebody else has created."""
+    path = base / "db" / "out"
+    name = f"delta.`{path}`" if kind == "delta" else beside(spark, path)
+    spark.sql(f"CREATE TABLE {name} ({ddl}) USING {kind}").collect()
+    return Output(spark, kind, base, mode="append")
 
 
 def test_a_column_that_the_format_does_not_have_is_told_as_such(

@@ -25,13 +25,17 @@ __all__ = [
     "no_epoch",
 ]
 
+#: keys of Spark's metadata of a column: its type if that is CHAR or VARCHAR, which change or refuse values; its default
+_CHAR, _DEFAULT = "__CHAR_VARCHAR_TYPE_STRING", "CURRENT_DEFAULT"
+
 
 def columns_to_write(table: LakeTable, columns: Columns, added: Sequence[str], where: str) -> tuple[str, ...]:
     """Return the columns to write.  added: those of this program.
 
-    Raise InvalidJobError if the table lacks columns of the output.
+    Raise InvalidJobError if the table lacks columns of the output, or needs values for others.
     """
-    there = {field.name.lower(): field.dataType.simpleString() for field in table.session.read.table(table.name).schema}
+    schema = table.session.read.table(table.name).schema
+    there = {field.name.lower(): field.metadata.get(_CHAR, field.dataType.simpleString()) for field in schema}
     for field in columns.schema:
         wanted = table.stored_type(field.dataType.simpleString())
         found = there.get(field.name.lower())
@@ -48,7 +52,16 @@ def columns_to_write(table: LakeTable, columns: Columns, added: Sequence[str], w
             f"a change is. Add it, or set mode: merge. {where}"
         )
         raise InvalidJobError(msg)
-    return (*(field.name for field in columns.fields), *(name for name in added if name in there))
+    names = (*(field.name for field in columns.fields), *(name for name in added if name in there))
+    written = {name.lower() for name in names}
+    needed = [f.name for f in schema if not f.nullable and _DEFAULT not in f.metadata and f.name.lower() not in written]
+    if needed:
+        msg = (
+            "the table has a column that may not be NULL, and this output has no such column. Allow NULL in it "
+            f"(ALTER TABLE), or add the column to the output in a sql step. column={needed[0]}, {where}"
+        )
+        raise InvalidJobError(msg)
+    return names
 
 
 def check_history(table: LakeTable, newest: Mark | None, *, is_fresh: bool, replaces: bool, where: str) -> None:

@@ -19,6 +19,8 @@ _ICEBERG_FILE_GONE = re.compile(
 )
 #: what both formats say of columns that a table of theirs cannot have
 _NO_COLUMN = re.compile(r"Not a supported type|Invalid schema for v|unsupported data types?|invalid character")
+#: what both formats say of a row that a constraint of the table refuses
+_REFUSED = re.compile(r"constraint .*violated|NULL value appeared in non-nullable field", re.IGNORECASE)
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
 _OTHER_COLUMNS = re.compile(r"\[(DELTA_STREAMING_(?:INCOMPATIBLE_SCHEMA_CHANGE|SCHEMA_MISMATCH_ON_RESTART)\w*)\]")
@@ -30,8 +32,17 @@ _CHANGED = (
 )
 
 
-def columns_problem(text: str, where: str) -> InvalidJobError | None:
-    """Return the error if a table cannot have the columns of an output, else None.  where: names the table."""
+def output_problem(text: str, where: str) -> InvalidJobError | None:
+    """Return the error if a table cannot have the columns of an output or refuses a row, else None.
+
+    where: names the table.
+    """
+    if _REFUSED.search(text) is not None:
+        return InvalidJobError(
+            "the table of an output refuses a row of an epoch, which is committed, so nothing of the epoch was "
+            "written. Remove the constraint (ALTER TABLE), and start the job again: it writes the epoch then. "
+            f"{where}, cause={text}"
+        )
     if _NO_COLUMN.search(text) is None:
         return None
     return InvalidJobError(

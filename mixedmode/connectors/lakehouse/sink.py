@@ -37,7 +37,7 @@ from mixedmode.connectors.lakehouse.checks import (
     no_epoch,
 )
 from mixedmode.connectors.lakehouse.delta import DeltaTable
-from mixedmode.connectors.lakehouse.errors import columns_problem
+from mixedmode.connectors.lakehouse.errors import output_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec
 from mixedmode.connectors.lakehouse.table import (
@@ -369,7 +369,7 @@ class LakehouseSink(StagedSink):
             yield
         except (PySparkException, Py4JError) as error:
             cause = hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]
-            found = columns_problem(cause, self._where)
+            found = output_problem(cause, self._where)
             if found is None and isinstance(error, AnalysisException):
                 found = self._not_there(cause)
             msg = f"Spark could not {action} the table of an output. {then} {self._where}, cause={cause}"
