@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
+from mixedmode.connectors.lakehouse.table import Mark
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
@@ -377,6 +378,31 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_jobs_own(
     assert found.startswith("the table has no epoch of this job, although the job has written epochs to it")
     unpublished = replace(later, epoch=Epoch(0), outputs=tuple(first))
     assert Output(spark, kind, tmp_path, is_fresh=False).sink.obstacle(unpublished) is None, "it is yet to be written"
+
+
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_a_commit_of_others_that_comes_in_between_does_not_end_the_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format, mode: str
+) -> None:
+    """The epoch is written once, also if its own commit was told as failed."""
+    output = Output(spark, kind, tmp_path, mode=mode)
+    output.publish(0, [("a", 0)])
+    table, attempts = output.sink._table, []
+    text = {"delta": "Transaction conflict detected. a concurrent UPDATE", "iceberg": "Found conflicting files that"}
+
+    def written(sql: str, mark: Mark) -> None:
+        attempts.append(mark)
+        if len(attempts) < 2:
+            output.write_beside(("z", 9))
+        else:
+            write(sql, mark)
+        raise SparkRuntimeException(text[kind])
+
+    write = table.write
+    monkeypatch.setattr(table, "write", written)
+    output.publish(1, [("b", 1)])
+    assert len(attempts) == 2
+    assert output.rows() == [("a", 0), ("b", 1), ("z", 9)]
 
 
 def test_a_job_goes_back_with_a_table_that_others_set_back(spark: SparkSession, tmp_path: Path, kind: Format) -> None:

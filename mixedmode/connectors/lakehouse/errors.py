@@ -21,6 +21,8 @@ _ICEBERG_FILE_GONE = re.compile(
 _NO_COLUMN = re.compile(r"Not a supported type|Invalid schema for v|unsupported data types?|invalid character")
 #: what both formats say of a row that a constraint of the table refuses
 _REFUSED = re.compile(r"constraint .*violated|NULL value appeared in non-nullable field", re.IGNORECASE)
+#: what both formats say of a commit that another one came before
+_CONFLICT = re.compile(r"Transaction conflict detected|Found conflicting files|CommitFailedException")
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
 _OTHER_COLUMNS = re.compile(r"\[(DELTA_STREAMING_(?:INCOMPATIBLE_SCHEMA_CHANGE|SCHEMA_MISMATCH_ON_RESTART)\w*)\]")
@@ -49,6 +51,11 @@ def output_problem(text: str, where: str) -> InvalidJobError | None:
         "the table of an output cannot have such columns. Cast or rename them in a sql step, as in CAST(x AS STRING). "
         f"{where}, cause={text}"
     )
+
+
+def is_conflict(text: str) -> bool:
+    """Return whether a commit failed because somebody else has committed meanwhile, so it may be repeated."""
+    return _CONFLICT.search(text) is not None
 
 
 def lakehouse_problem(text: str) -> InvalidJobError | None:

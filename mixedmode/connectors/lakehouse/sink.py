@@ -12,7 +12,7 @@ Invariants (tests/lakehouse):
   I2  a repeated publish changes nothing more, also after a publish that was interrupted anywhere
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -37,7 +37,7 @@ from mixedmode.connectors.lakehouse.checks import (
     no_epoch,
 )
 from mixedmode.connectors.lakehouse.delta import DeltaTable
-from mixedmode.connectors.lakehouse.errors import output_problem
+from mixedmode.connectors.lakehouse.errors import is_conflict, output_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec
 from mixedmode.connectors.lakehouse.table import (
@@ -68,7 +68,7 @@ from mixedmode.spark.errors import spark_text
 from mixedmode.time.window_range import WindowRange
 
 _CAUSE_LENGTH_MAX = 500
-_REPEATS = 4  # of a commit of a backfill
+_REPEATS = 4  # of a commit, after others have come in between
 _PUBLISHED_LATER = "What is committed stays so, and is published when the job is started again, or repeats the epoch."
 _BACKFILL_AGAIN = (
     "Nothing was replaced. If the cause is a commit of the job, which comes in between whenever the interval of its "
@@ -144,7 +144,8 @@ class LakehouseSink(StagedSink):
         if self._context.replaces:
             self._replace(staged)
         elif staged:
-            self._publish(epoch, staged)
+            with self._outside("publish an epoch to"):
+                _repeated(lambda: self._publish(epoch, staged))
         else:
             return
         reach("table-committed", epoch)
@@ -207,37 +208,28 @@ class LakehouseSink(StagedSink):
             self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
             check_owner(self._newest_mark(), self.owner(), self._where)
             sql, mark = replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0)
-            self._write_between(sql, mark)
+            _repeated(lambda: self._table.write(sql, mark))
         reach("table-committed", before)
-
-    def _write_between(self, sql: str, mark: Mark) -> None:
-        """Run a statement that replaces rows. A commit of the job that comes in between makes it fail: then repeat."""
-        for _ in range(_REPEATS):
-            with suppress(PySparkException, Py4JError):
-                self._table.write(sql, mark)
-                return
-        self._table.write(sql, mark)
 
     def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         waiting = [file for file in staged if self.store.exists(file.staged_path)]
-        with self._outside("publish an epoch to"):
-            newest = self._newest_mark()
-            if newest is None and self._content != NOTHING:
-                raise no_epoch(self._table, self._where)
-            past = 0 if newest is None else newest.past
-            mark = self._mark("epoch", epoch, past, content_after(self._content, epoch, staged))
-            if is_published(newest, mark, self._content, self._where):
-                self._content = _content_of(newest)
-                return
-            if len(waiting) < len(staged):
-                gone = next(file.staged_path for file in staged if file not in waiting)
-                msg = (
-                    "an output of a committed epoch is lost: its staged file is gone, and the table does not have the "
-                    "epoch. Find out what deletes files of the checkpoint folder, and start the job again: it goes "
-                    f"back to an older checkpoint. file={self.store.url}/{gone}, epoch={epoch}, {self._where}"
-                )
-                raise CorruptStateError(msg)
-            self._write(staged, mark)
+        newest = self._newest_mark()
+        if newest is None and self._content != NOTHING:
+            raise no_epoch(self._table, self._where)
+        past = 0 if newest is None else newest.past
+        mark = self._mark("epoch", epoch, past, content_after(self._content, epoch, staged))
+        if is_published(newest, mark, self._content, self._where):
+            self._content = _content_of(newest)
+            return
+        if len(waiting) < len(staged):
+            gone = next(file.staged_path for file in staged if file not in waiting)
+            msg = (
+                "an output of a committed epoch is lost: its staged file is gone, and the table does not have the "
+                "epoch. Find out what deletes files of the checkpoint folder, and start the job again: it goes "
+                f"back to an older checkpoint. file={self.store.url}/{gone}, epoch={epoch}, {self._where}"
+            )
+            raise CorruptStateError(msg)
+        self._write(staged, mark)
 
     def _write(self, staged: Sequence[StagedFile], mark: Mark) -> None:
         """Write an epoch. Raise InvalidJobError if that fails because the table has other columns than at the start."""
@@ -374,6 +366,17 @@ class LakehouseSink(StagedSink):
                 found = self._not_there(cause)
             msg = f"Spark could not {action} the table of an output. {then} {self._where}, cause={cause}"
             raise found or RetryableError(msg) from error
+
+
+def _repeated(write: Callable[[], None]) -> None:
+    """Write to the table. If a commit of somebody else comes in between, which makes that fail, repeat it."""
+    for _ in range(_REPEATS):
+        try:
+            return write()
+        except (PySparkException, Py4JError) as error:
+            if not is_conflict(spark_text(error)):
+                raise
+    return write()
 
 
 def _content_of(mark: Mark | None) -> str:
