@@ -26,6 +26,8 @@ def misspelt_settings(session: SparkSession, names: Iterable[str], where: Where)
         unknown = [name for name in names if name not in _PLAIN and entries.findEntry(name) is None]
         # all names are a long text, and a job mostly has none that is unknown
         known = str(entries.knownConfigs().keySet().toString()).strip("[]").split(", ") if unknown else []
+        # an extension, such as Delta Lake, may be loaded meanwhile, and adds its own
+        unknown = [name for name in unknown if entries.findEntry(name) is None]
     except Py4JError:  # a later version of Spark keeps them elsewhere
         return []
     found = []

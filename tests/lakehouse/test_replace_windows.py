@@ -62,7 +62,7 @@ def test_a_commit_of_the_job_that_comes_in_between_does_not_end_a_backfill(
     def written(table: LakeTable, sql: str, mark: Mark) -> None:
         if mark.kind == "backfill" and (epoch := next(epochs)) <= conflicts:
             publish(job, tmp_path, epoch, [(5, "later", epoch)], [])
-            msg = "a concurrent WRITE added data"
+            msg = "Transaction conflict detected. a concurrent WRITE added data"
             raise SparkRuntimeException(msg)
         write(table, sql, mark)
 

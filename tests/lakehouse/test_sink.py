@@ -8,18 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
+from mixedmode.connectors.lakehouse.table import Mark
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from tests.checkpoint.examples import a_manifest
-from tests.lakehouse.tables import FORMATS, Format, remove_old_versions, rows_of, sink
+from tests.lakehouse.tables import FORMATS, Format, beside, remove_old_versions, rows_of, sink
 from tests.staging import stage
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
@@ -249,11 +250,27 @@ def test_a_savepoint_that_is_restored_takes_the_table_over(
     new.publish(after + 1, [("new", 1)])
     rows = new.rows()
     assert rows == [("a", 0), *[("b", 1)][:after], ("new", 1)]
-    with pytest.raises(FencedError, match="another checkpoint folder of this job"):
-        old.again()
+    for again in (lambda: old.publish(after + 1, [("old", 1)]), old.again):
+        with pytest.raises(FencedError, match="another checkpoint folder of this job"):
+            again()
+    assert old.rows() == rows
     new.publish(after + 2, [("newer", 2)])
     assert new.rows() == [*rows, ("newer", 2)]
     assert Output(spark, kind, tmp_path, **restored).sink.newest_published() == after + 2
+
+
+def test_a_start_over_a_copy_of_the_folder_ends_before_it_writes(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    """Its epochs have the numbers of those of the other start, but not their rows."""
+    output = Output(spark, kind, tmp_path, mode="append")
+    output.publish(0, [("a", 0)])
+    copy = output.again()  # with the same id of the folder
+    output.publish(1, [("a", 1)])
+    with pytest.raises(FencedError, match=r"a start over a copy of this checkpoint folder.*epoch=1, latest_publ"):
+        copy.publish(1, [("copy", 1)])
+    output.publish(2, [("a", 2)])
+    assert output.rows() == [("a", 0), ("a", 1), ("a", 2)]
 
 
 def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
@@ -294,6 +311,45 @@ def test_a_table_with_other_columns_is_refused(spark: SparkSession, tmp_path: Pa
         output.sink.prepare(FIELDS, KEY, is_fresh=True)
 
 
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        ("n int", "column=n, type=bigint, in the table=int, table="),
+        ("n bigint, x string NOT NULL", "a column that may not be NULL, and this output has no such column.*column=x,"),
+    ],
+)
+def test_a_table_of_others_that_cannot_take_the_rows_is_refused_at_the_start(
+    spark: SparkSession, tmp_path: Path, kind: Format, column: str, found: str
+) -> None:
+    with pytest.raises(InvalidJobError, match=found):
+        made_by_others(spark, tmp_path, kind, f"k string, {column}")
+
+
+def test_a_column_of_fixed_length_which_would_change_values_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(InvalidJobError, match=r"column=k, type=string, in the table=char\(2\), table="):
+        made_by_others(spark, tmp_path, "delta", "k char(2), n bigint")  # Iceberg makes strings of them
+
+
+def test_a_row_that_the_table_refuses_ends_the_job(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    """The next start would end in the same way, so it must not be told as a passing failure."""
+    output = made_by_others(spark, tmp_path, kind, "k string, n bigint NOT NULL")
+    staged = output.stage(0, [("a", None)])
+    with pytest.raises(InvalidJobError, match=r"refuses a row of an epoch.*Remove the constraint.*NULL"):
+        output.sink.publish(Epoch(0), staged)
+    table = output.sink._table
+    table.session.sql(f"ALTER TABLE {table.name} ALTER COLUMN n DROP NOT NULL").collect()
+    output.again().sink.publish(Epoch(0), staged)
+    assert [row["n"] for row in rows_of(spark, kind, output.path)] == [None]
+
+
+def made_by_others(spark: SparkSession, base: Path, kind: Format, ddl: str) -> Output:
+    """An output to append to a table that somebody else has created."""
+    path = base / "db" / "out"
+    name = f"delta.`{path}`" if kind == "delta" else beside(spark, path)
+    spark.sql(f"CREATE TABLE {name} ({ddl}) USING {kind}").collect()
+    return Output(spark, kind, base, mode="append")
+
+
 def test_a_column_that_the_format_does_not_have_is_told_as_such(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
@@ -322,6 +378,54 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_jobs_own(
     assert found.startswith("the table has no epoch of this job, although the job has written epochs to it")
     unpublished = replace(later, epoch=Epoch(0), outputs=tuple(first))
     assert Output(spark, kind, tmp_path, is_fresh=False).sink.obstacle(unpublished) is None, "it is yet to be written"
+
+
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_a_commit_of_others_that_comes_in_between_does_not_end_the_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format, mode: str
+) -> None:
+    """The epoch is written once, also if its own commit was told as failed."""
+    output = Output(spark, kind, tmp_path, mode=mode)
+    output.publish(0, [("a", 0)])
+    table, attempts = output.sink._table, []
+    text = {"delta": "Transaction conflict detected. a concurrent UPDATE", "iceberg": "Found conflicting files that"}
+
+    def written(sql: str, mark: Mark) -> None:
+        attempts.append(mark)
+        if len(attempts) < 2:
+            output.write_beside(("z", 9))
+        else:
+            write(sql, mark)
+        raise SparkRuntimeException(text[kind])
+
+    write = table.write
+    monkeypatch.setattr(table, "write", written)
+    output.publish(1, [("b", 1)])
+    assert len(attempts) == 2
+    assert output.rows() == [("a", 0), ("b", 1), ("z", 9)]
+
+
+def test_a_job_goes_back_with_a_table_that_others_set_back(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
+    output = Output(spark, kind, tmp_path, mode="append")
+    output.publish(0, [("a", 0)])
+    (file,) = output.publish(1, [("b", 1)])
+    table = output.sink._table
+    first = next(one for one in table.commits(("lake", "")) if one.mark is not None and one.mark.epoch == 0)
+    if kind == "delta":
+        table.session.sql(f"RESTORE TABLE {table.name} TO VERSION AS OF {first.number}").collect()
+    else:
+        table.go_back(first, output.sink._mark("epoch", 0, 0), output.sink._mark("epoch", 0, 0))
+    with pytest.raises(FencedError, match=r"somebody has set the table back.*epoch=2, latest_published=0"):
+        output.publish(2, [("c", 2)])
+    later = output.again()
+    assert later.sink.problem(file, reads=True) == (
+        file.staged_path,
+        "does not exist, and the table does not have its epoch",
+    )
+    later.sink.roll_back(Epoch(0))
+    later.publish(1, [("new", 1)])
+    later.publish(2, [("newer", 2)])
+    assert later.rows() == [("a", 0), ("new", 1), ("newer", 2)]
 
 
 def test_a_column_that_somebody_drops_while_the_job_runs_is_named(

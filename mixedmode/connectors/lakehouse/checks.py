@@ -1,21 +1,41 @@
 """Checks of the table of an output: its columns, its history, and whether it is the table that the job has written."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from mixedmode.checkpoint.contents import NOTHING, content_after
 from mixedmode.checkpoint.types import Manifest
-from mixedmode.connectors.lakehouse.table import NO_EPOCH, OP_COLUMN, Columns, LakeTable, Mark
-from mixedmode.errors import InvalidJobError
+from mixedmode.connectors.lakehouse.table import (
+    NO_EPOCH,
+    OP_COLUMN,
+    Columns,
+    Commit,
+    LakeTable,
+    Mark,
+    names_last_epoch,
+)
+from mixedmode.errors import FencedError, InvalidJobError
 
-__all__ = ["check_history", "columns_to_write", "has_published_before", "no_epoch"]
+__all__ = [
+    "ANOTHER_PAST",
+    "check_history",
+    "check_owner",
+    "columns_to_write",
+    "is_of_manifest",
+    "is_published",
+    "no_epoch",
+]
+
+#: keys of Spark's metadata of a column: its type if that is CHAR or VARCHAR, which change or refuse values; its default
+_CHAR, _DEFAULT = "__CHAR_VARCHAR_TYPE_STRING", "CURRENT_DEFAULT"
 
 
 def columns_to_write(table: LakeTable, columns: Columns, added: Sequence[str], where: str) -> tuple[str, ...]:
     """Return the columns to write.  added: those of this program.
 
-    Raise InvalidJobError if the table lacks columns of the output.
+    Raise InvalidJobError if the table lacks columns of the output, or needs values for others.
     """
-    there = {field.name.lower(): field.dataType.simpleString() for field in table.session.read.table(table.name).schema}
+    schema = table.session.read.table(table.name).schema
+    there = {field.name.lower(): field.metadata.get(_CHAR, field.dataType.simpleString()) for field in schema}
     for field in columns.schema:
         wanted = table.stored_type(field.dataType.simpleString())
         found = there.get(field.name.lower())
@@ -32,7 +52,16 @@ def columns_to_write(table: LakeTable, columns: Columns, added: Sequence[str], w
             f"a change is. Add it, or set mode: merge. {where}"
         )
         raise InvalidJobError(msg)
-    return (*(field.name for field in columns.fields), *(name for name in added if name in there))
+    names = (*(field.name for field in columns.fields), *(name for name in added if name in there))
+    written = {name.lower() for name in names}
+    needed = [f.name for f in schema if not f.nullable and _DEFAULT not in f.metadata and f.name.lower() not in written]
+    if needed:
+        msg = (
+            "the table has a column that may not be NULL, and this output has no such column. Allow NULL in it "
+            f"(ALTER TABLE), or add the column to the output in a sql step. column={needed[0]}, {where}"
+        )
+        raise InvalidJobError(msg)
+    return names
 
 
 def check_history(table: LakeTable, newest: Mark | None, *, is_fresh: bool, replaces: bool, where: str) -> None:
@@ -67,10 +96,40 @@ def no_epoch(table: LakeTable, where: str) -> InvalidJobError:
     return InvalidJobError((_MADE_ANEW if table.knows_its_beginning() else _HISTORY_GONE).format(where=where))
 
 
-def has_published_before(manifest: Manifest, name: str) -> bool:
-    """Return whether an output got rows in an epoch before that of the manifest."""
-    own = [file for file in manifest.outputs if file.sink == name]
-    return manifest.output_contents.get(name, NOTHING) not in {NOTHING, content_after(NOTHING, manifest.epoch, own)}
+def check_owner(newest: Mark | None, owner: str, where: str) -> None:
+    """Raise FencedError if the newest epoch in the table was written over another checkpoint folder."""
+    if newest is not None and newest.owner != owner:
+        raise FencedError(_TAKEN_OVER.format(latest=newest.epoch, where=where))
+
+
+def is_published(newest: Mark | None, mark: Mark, before: str, where: str) -> bool:
+    """Return whether the table has the epoch of `mark`. Raise FencedError if this start may not write it.
+
+    newest: newest_mark of the table. before: the digest of the table, as this start has left it.
+    """
+    if newest is None:
+        return False
+    check_owner(newest, mark.owner, where)
+    if newest.epoch > mark.epoch:
+        raise FencedError(_LATER_EPOCHS.format(epoch=mark.epoch, latest=newest.epoch, where=where))
+    if newest.epoch == mark.epoch and newest.content in {before, mark.content}:
+        return True
+    if newest.content != before:
+        raise FencedError(_OTHER_EPOCHS.format(epoch=mark.epoch, latest=newest.epoch, where=where))
+    return False
+
+
+def is_of_manifest(commits: Iterable[Commit], manifest: Manifest, name: str) -> bool:
+    """Return whether the epochs that led to a manifest have written the table of an output. Pure.
+
+    commits: all of the table, newest first. The epoch of the manifest need not be published yet.
+    """
+    marks = [commit.mark for commit in commits if commit.mark is not None and names_last_epoch(commit.mark)]
+    mark = next((mark for mark in marks if mark.epoch <= manifest.epoch), None)
+    found = NOTHING if mark is None else mark.content
+    if mark is None or mark.epoch < manifest.epoch:
+        found = content_after(found, manifest.epoch, [file for file in manifest.outputs if file.sink == name])
+    return manifest.output_contents.get(name, found) == found
 
 
 _MADE_ANEW = (
@@ -84,4 +143,28 @@ _HISTORY_GONE = (
     "have compacted it, and old history is removed. So the job cannot go on exactly. Keep the history for longer "
     "(delta.logRetentionDuration; history.expire.min-snapshots-to-keep), and give this output a new table and the job "
     "a new execution.checkpointing.dir. {where}"
+)
+_TAKEN_OVER = (
+    "another checkpoint folder of this job, as of a restored savepoint, has taken over this table, so this start stops "
+    "without writing to it. The table belongs to the other one. If that is the unwanted one, stop it, and give this "
+    "job a new table and a new execution.checkpointing.dir. latest_published={latest}, {where}"
+)
+_LATER_EPOCHS = (
+    "the table has later epochs of this job than this start, so it stops without writing. Either another start of the "
+    "job is running: then it goes on, and nothing is lost; stop the one that is not wanted. Or no other start is "
+    "running, and this checkpoint folder is an older copy of the one that was used last: then start the job with that "
+    "one. epoch={epoch}, latest_published={latest}, {where}"
+)
+_OTHER_EPOCHS = (
+    "the table no longer has exactly the epochs that led to this one, so this start stops without writing. Either a "
+    "start over a copy of this checkpoint folder has written to the table: stop the one that is not wanted. Or "
+    "somebody has set the table back: then start the job again, and it goes back to the newest checkpoint whose "
+    "epochs the table has. epoch={epoch}, latest_published={latest}, {where}"
+)
+ANOTHER_PAST = (
+    "the table was not written by the epochs that led to this checkpoint, although it has epochs of this job: the job "
+    "went back since and wrote other ones, or the table or the checkpoint folder is a copy of another time. Restore "
+    "the table and the checkpoints of one time. Or give the output a new table and the job a new "
+    "execution.checkpointing.dir (it then starts from the beginning of its sources, or goes on from a savepoint). "
+    "checkpoint={epoch}, {where}"
 )

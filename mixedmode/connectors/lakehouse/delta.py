@@ -31,11 +31,13 @@ _LOOK_FIRST = 20  # commits; the newest mark is nearly always among them, and ea
 #: operations that do not change rows
 _QUIET = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
 
+#: operations that begin a table anew, with and without rows
+_REPLACES = ("REPLACE TABLE", "CREATE OR REPLACE TABLE")
+_OLDEST = 1  # version 0 creates the table
+
 
 class DeltaTable(LakeTable):
     """A Delta table."""
-
-    refuses_repeats = True
 
     def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
         """`session` is used by this sink only, because its settings change from commit to commit."""
@@ -52,10 +54,22 @@ class DeltaTable(LakeTable):
 
     @override
     def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
+        """Yield an epoch whose rows are gone, because others have set the table back, as one of a closed past."""
+        undone_from: int | None = None
+        for row in self._history():
+            commit = _commit(row, output)
+            if undone_from is not None and row.version >= undone_from:
+                yield replace(commit, mark=commit.mark and replace(commit.mark, kind="closed"))
+                continue
+            if commit.mark is None:
+                undone_from = _undoes_from(row) or undone_from
+            yield commit
+
+    def _history(self) -> Iterator[Row]:
         seen = 0
         for limit in (f" LIMIT {_LOOK_FIRST}", ""):
             rows = self.session.sql(f"DESCRIBE HISTORY {self.name}{limit}").collect()
-            yield from (_commit(row, output) for row in rows[seen:])
+            yield from rows[seen:]
             if len(rows) < _LOOK_FIRST:
                 return
             seen = len(rows)
@@ -115,6 +129,17 @@ def _commit(row: Row, output: tuple[str, str]) -> Commit:
     mark = parse_mark(row.userMetadata)
     own = mark is not None and (mark.job, mark.output) == output
     return Commit(row.version, mark if own else None, row.operation not in _QUIET)
+
+
+def _undoes_from(row: Row) -> int | None:
+    """Return the oldest version whose rows a commit has undone; None for a commit that keeps the rows.
+
+    A table that was set back to a time may lack all of them: the time is text in an unknown time zone.
+    """
+    if row.operation == "RESTORE":
+        version = row.operationParameters.get("version")
+        return _OLDEST if version is None else int(version) + 1
+    return _OLDEST if row.operation.startswith(_REPLACES) else None
 
 
 @contextmanager

@@ -19,6 +19,10 @@ _ICEBERG_FILE_GONE = re.compile(
 )
 #: what both formats say of columns that a table of theirs cannot have
 _NO_COLUMN = re.compile(r"Not a supported type|Invalid schema for v|unsupported data types?|invalid character")
+#: what both formats say of a row that a constraint of the table refuses
+_REFUSED = re.compile(r"constraint .*violated|NULL value appeared in non-nullable field", re.IGNORECASE)
+#: what both formats say of a commit that another one came before
+_CONFLICT = re.compile(r"Transaction conflict detected|Found conflicting files|CommitFailedException")
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
 _OTHER_COLUMNS = re.compile(r"\[(DELTA_STREAMING_(?:INCOMPATIBLE_SCHEMA_CHANGE|SCHEMA_MISMATCH_ON_RESTART)\w*)\]")
@@ -30,14 +34,28 @@ _CHANGED = (
 )
 
 
-def columns_problem(text: str, where: str) -> InvalidJobError | None:
-    """Return the error if a table cannot have the columns of an output, else None.  where: names the table."""
+def output_problem(text: str, where: str) -> InvalidJobError | None:
+    """Return the error if a table cannot have the columns of an output or refuses a row, else None.
+
+    where: names the table.
+    """
+    if _REFUSED.search(text) is not None:
+        return InvalidJobError(
+            "the table of an output refuses a row of an epoch, which is committed, so nothing of the epoch was "
+            "written. Remove the constraint (ALTER TABLE), and start the job again: it writes the epoch then. "
+            f"{where}, cause={text}"
+        )
     if _NO_COLUMN.search(text) is None:
         return None
     return InvalidJobError(
         "the table of an output cannot have such columns. Cast or rename them in a sql step, as in CAST(x AS STRING). "
         f"{where}, cause={text}"
     )
+
+
+def is_conflict(text: str) -> bool:
+    """Return whether a commit failed because somebody else has committed meanwhile, so it may be repeated."""
+    return _CONFLICT.search(text) is not None
 
 
 def lakehouse_problem(text: str) -> InvalidJobError | None:

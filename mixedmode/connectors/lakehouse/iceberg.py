@@ -27,8 +27,6 @@ _WIDENED = {"tinyint": "int", "smallint": "int"}
 class IcebergTable(LakeTable):
     """An Iceberg table."""
 
-    refuses_repeats = False
-
     def __init__(self, session: SparkSession, path: str | None, table: str | None) -> None:
         """`session` is used by this sink only. A path is a table of its own catalog, in the folder around it."""
         self.session = session
@@ -82,9 +80,12 @@ class IcebergTable(LakeTable):
     def _ancestors(self) -> list[Row]:
         """Return the snapshots that led to the current state of the table, newest first."""
         self.session.sql(f"REFRESH TABLE {self.name}").collect()
-        snapshots = {row.snapshot_id: row for row in self.session.read.table(f"{self.name}.snapshots").collect()}
+        # in this order: others may commit between the two reads, and the list then has one snapshot more
         main = self.session.read.table(f"{self.name}.refs").where("name = 'main'").collect()
-        found, one = [], snapshots.get(main[0].snapshot_id) if main else None
+        snapshots = {row.snapshot_id: row for row in self.session.read.table(f"{self.name}.snapshots").collect()}
+        if main and main[0].snapshot_id not in snapshots:  # it has just expired, because others committed a newer one
+            return self._ancestors()
+        found, one = [], snapshots[main[0].snapshot_id] if main else None
         while one is not None:
             found.append(one)
             one = snapshots.get(one.parent_id)

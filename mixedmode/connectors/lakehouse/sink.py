@@ -12,7 +12,7 @@ Invariants (tests/lakehouse):
   I2  a repeated publish changes nothing more, also after a publish that was interrupted anywhere
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -24,11 +24,20 @@ from pyspark.sql.types import LongType, StringType
 from typing_extensions import override
 
 from mixedmode.checkpoint import output_paths
+from mixedmode.checkpoint.contents import NOTHING, content_after
 from mixedmode.checkpoint.types import Epoch, Manifest, StagedFile
 from mixedmode.checkpoint.verify import file_problem
-from mixedmode.connectors.lakehouse.checks import check_history, columns_to_write, has_published_before, no_epoch
+from mixedmode.connectors.lakehouse.checks import (
+    ANOTHER_PAST,
+    check_history,
+    check_owner,
+    columns_to_write,
+    is_of_manifest,
+    is_published,
+    no_epoch,
+)
 from mixedmode.connectors.lakehouse.delta import DeltaTable
-from mixedmode.connectors.lakehouse.errors import columns_problem
+from mixedmode.connectors.lakehouse.errors import is_conflict, output_problem
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec
 from mixedmode.connectors.lakehouse.table import (
@@ -50,7 +59,7 @@ from mixedmode.connectors.lakehouse.table import (
     replacing_rows,
 )
 from mixedmode.crash_points import reach
-from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
+from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.secrets import hidden
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.sink import SinkContext
@@ -59,7 +68,7 @@ from mixedmode.spark.errors import spark_text
 from mixedmode.time.window_range import WindowRange
 
 _CAUSE_LENGTH_MAX = 500
-_REPEATS = 4  # of a commit of a backfill
+_REPEATS = 4  # of a commit, after others have come in between
 _PUBLISHED_LATER = "What is committed stays so, and is published when the job is started again, or repeats the epoch."
 _BACKFILL_AGAIN = (
     "Nothing was replaced. If the cause is a commit of the job, which comes in between whenever the interval of its "
@@ -88,8 +97,8 @@ class LakehouseSink(StagedSink):
         self._context = context
         self._opened: LakeTable | None = None
         self._prepared: _Prepared | None = None
-        self._past: int | None = None  # the past of this start's epochs, once read
         self._seen = NO_EPOCH  # the newest epoch seen in the table; there may be later epochs
+        self._content = NOTHING  # the digest of the table, as this start has left it
 
     @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
@@ -120,7 +129,8 @@ class LakehouseSink(StagedSink):
             newest, replaces = self._newest_mark(), self._context.replaces
             check_history(self._table, newest, is_fresh=is_fresh, replaces=replaces, where=self._where)
             if self._context.generation:  # neither a batch run nor a restore, which takes the table over
-                self._check_owner(newest)
+                check_owner(newest, self.owner(), self._where)
+            self._content = _content_of(newest)
         self._prepared = _Prepared(columns, added, merges, names)
         if self._context.replaces:  # this run cannot use what a failed batch run has staged
             self.store.delete([path for path, _ in self.store.list(output_paths.STAGING)])
@@ -134,7 +144,8 @@ class LakehouseSink(StagedSink):
         if self._context.replaces:
             self._replace(staged)
         elif staged:
-            self._publish(epoch, staged)
+            with self._outside("publish an epoch to"):
+                _repeated(lambda: self._publish(epoch, staged))
         else:
             return
         reach("table-committed", epoch)
@@ -167,17 +178,21 @@ class LakehouseSink(StagedSink):
     def obstacle(self, manifest: Manifest) -> str | None:
         """Return the reason if somebody else has written to the table since the checkpoint, or has made it anew."""
         with self._outside("look at"):
-            if self._look() == NO_EPOCH and has_published_before(manifest, self._context.name):
+            is_own = is_of_manifest(self._commits(), manifest, self._context.name)
+            if self._look() == NO_EPOCH and not is_own:
                 return str(no_epoch(self._table, self._where))
             way = self._way_back(manifest.epoch)
-        return way if isinstance(way, str) else None
+        if isinstance(way, str):
+            return way
+        return None if is_own else ANOTHER_PAST.format(epoch=manifest.epoch, where=self._where)
 
     @override
     def roll_back(self, after: Epoch) -> int:
         with self._outside("roll epochs back in"):
             later = self._roll_back(after)
             self._take_over()
-        self._past, self._seen = None, NO_EPOCH
+            self._content = _content_of(self._newest_mark())
+        self._seen = NO_EPOCH
         return later + self.delete_staged_after(after)
 
     @override
@@ -191,60 +206,39 @@ class LakehouseSink(StagedSink):
         with self._outside("replace windows of", then=_BACKFILL_AGAIN):
             given = replacing_rows(rows, names, before)
             self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
-            self._check_owner(self._newest_mark())
+            check_owner(self._newest_mark(), self.owner(), self._where)
             sql, mark = replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0)
-            self._write_between(sql, mark)
+            _repeated(lambda: self._table.write(sql, mark))
         reach("table-committed", before)
-
-    def _write_between(self, sql: str, mark: Mark) -> None:
-        """Run a statement that replaces rows. A commit of the job that comes in between makes it fail: then repeat."""
-        for _ in range(_REPEATS):
-            with suppress(PySparkException, Py4JError):
-                self._table.write(sql, mark)
-                return
-        self._table.write(sql, mark)
 
     def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         waiting = [file for file in staged if self.store.exists(file.staged_path)]
-        with self._outside("publish an epoch to"):
-            is_whole = len(waiting) == len(staged)
-            if self._past is not None and self._table.refuses_repeats and is_whole:
-                self._write(staged, epoch, self._past)
-                return
-            newest = self._newest_mark()
-            if newest is None and self._seen != NO_EPOCH:
-                raise no_epoch(self._table, self._where)
-            self._check_owner(newest)
-            self._past = 0 if newest is None else newest.past
-            if newest is not None and newest.epoch > epoch:
-                msg = (
-                    "the table has later epochs of this job than this start, so it stops without writing. Either "
-                    "another start of the job is running: then it goes on, and nothing is lost; stop the one that is "
-                    "not wanted. Or no other start is running, and this checkpoint folder is an older copy of the one "
-                    "that was used last: then start the job with that one. "
-                    f"epoch={epoch}, latest_published={newest.epoch}, {self._where}"
-                )
-                raise FencedError(msg)
-            if newest is not None and newest.epoch == epoch:
-                return
-            if not is_whole:
-                gone = next(file.staged_path for file in staged if file not in waiting)
-                msg = (
-                    "an output of a committed epoch is lost: its staged file is gone, and the table does not have the "
-                    "epoch. Find out what deletes files of the checkpoint folder, and start the job again: it goes "
-                    f"back to an older checkpoint. file={self.store.url}/{gone}, epoch={epoch}, {self._where}"
-                )
-                raise CorruptStateError(msg)
-            self._write(staged, epoch, self._past)
+        newest = self._newest_mark()
+        if newest is None and self._content != NOTHING:
+            raise no_epoch(self._table, self._where)
+        past = 0 if newest is None else newest.past
+        mark = self._mark("epoch", epoch, past, content_after(self._content, epoch, staged))
+        if is_published(newest, mark, self._content, self._where):
+            self._content = _content_of(newest)
+            return
+        if len(waiting) < len(staged):
+            gone = next(file.staged_path for file in staged if file not in waiting)
+            msg = (
+                "an output of a committed epoch is lost: its staged file is gone, and the table does not have the "
+                "epoch. Find out what deletes files of the checkpoint folder, and start the job again: it goes "
+                f"back to an older checkpoint. file={self.store.url}/{gone}, epoch={epoch}, {self._where}"
+            )
+            raise CorruptStateError(msg)
+        self._write(staged, mark)
 
-    def _write(self, staged: Sequence[StagedFile], epoch: Epoch, past: int) -> None:
+    def _write(self, staged: Sequence[StagedFile], mark: Mark) -> None:
         """Write an epoch. Raise InvalidJobError if that fails because the table has other columns than at the start."""
         try:
-            self._table.write(self._put(staged), self._mark("epoch", epoch, past))
+            self._table.write(self._put(staged), mark)
         except (PySparkException, Py4JError):
             columns_to_write(self._table, self._ready.columns, self._ready.added, self._where)
             raise
-        self._seen = epoch
+        self._seen, self._content = mark.epoch, mark.content
 
     def _put(self, staged: Sequence[StagedFile]) -> str:
         """Return the statement that writes the staged rows to the table, after the rows are registered as a view."""
@@ -286,7 +280,7 @@ class LakehouseSink(StagedSink):
             raise InvalidJobError(way)
         if way is None:
             return 0
-        mark = self._mark("back", after, way.newest.past)
+        mark = self._mark("back", after, way.newest.past, _content_of(None if way.to is None else way.to.mark))
         if way.to is not None:
             self._table.go_back(way.to, way.newest, mark)
         else:
@@ -299,18 +293,7 @@ class LakehouseSink(StagedSink):
         """Make the table that of this checkpoint folder, into which a savepoint is restored."""
         newest = self._newest_mark()
         if newest is not None and newest.owner != self.owner():
-            self._table.note(newest, self._mark("back", newest.epoch, newest.past))
-
-    def _check_owner(self, newest: Mark | None) -> None:
-        """Raise FencedError if the newest epoch in the table was written over another checkpoint folder."""
-        if newest is not None and newest.owner != self.owner():
-            msg = (
-                "another checkpoint folder of this job, as of a restored savepoint, has taken over this table, so "
-                "this start stops without writing to it. The table belongs to the other one. If that is the unwanted "
-                "one, stop it, and give this job a new table and a new execution.checkpointing.dir. "
-                f"latest_published={newest.epoch}, {self._where}"
-            )
-            raise FencedError(msg)
+            self._table.note(newest, self._mark("back", newest.epoch, newest.past, newest.content))
 
     def _way_back(self, after: Epoch) -> WayBack | str | None:
         """Return how to go back; None if no later epoch is in the table; an error text if it is impossible."""
@@ -341,8 +324,8 @@ class LakehouseSink(StagedSink):
         with self._outside("look at"), suppress(AnalysisException):  # the table does not exist yet
             yield from self._table.commits(self._output)
 
-    def _mark(self, kind: MarkKind, epoch: int, past: int) -> Mark:
-        return Mark(*self._output, kind, epoch, past, "" if self._context.replaces else self.owner())
+    def _mark(self, kind: MarkKind, epoch: int, past: int, content: str = NOTHING) -> Mark:
+        return Mark(*self._output, kind, epoch, past, "" if self._context.replaces else self.owner(), content)
 
     @property
     def _output(self) -> tuple[str, str]:
@@ -378,11 +361,26 @@ class LakehouseSink(StagedSink):
             yield
         except (PySparkException, Py4JError) as error:
             cause = hidden(spark_text(error))[:_CAUSE_LENGTH_MAX]
-            found = columns_problem(cause, self._where)
+            found = output_problem(cause, self._where)
             if found is None and isinstance(error, AnalysisException):
                 found = self._not_there(cause)
             msg = f"Spark could not {action} the table of an output. {then} {self._where}, cause={cause}"
             raise found or RetryableError(msg) from error
+
+
+def _repeated(write: Callable[[], None]) -> None:
+    """Write to the table. If a commit of somebody else comes in between, which makes that fail, repeat it."""
+    for _ in range(_REPEATS):
+        try:
+            return write()
+        except (PySparkException, Py4JError) as error:
+            if not is_conflict(spark_text(error)):
+                raise
+    return write()
+
+
+def _content_of(mark: Mark | None) -> str:
+    return NOTHING if mark is None else mark.content
 
 
 def _own_session(session: SparkSession) -> SparkSession:

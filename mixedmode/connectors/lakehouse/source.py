@@ -176,11 +176,14 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
         place, reader = self._source.path, self._session.read.format("iceberg")
         if not place:  # a catalog keeps tables in a cache, as long as they are asked for
             self._session.sql(f"REFRESH TABLE {self._name}").collect()
-        frame = reader.load(f"{place}#snapshots") if place else reader.table(f"{self._name}.snapshots")
-        every: dict[Any, Row] = {row.snapshot_id: row for row in frame.collect()}
-        newest = max(every.values(), key=lambda row: row.committed_at, default=None)
+        # in this order: others may commit between the two reads, and the list then has one snapshot more
         refs = reader.load(f"{place}#refs") if place else reader.table(f"{self._name}.refs")
         current = [row.snapshot_id for row in refs.where("name = 'main'").collect()]
+        frame = reader.load(f"{place}#snapshots") if place else reader.table(f"{self._name}.snapshots")
+        every: dict[Any, Row] = {row.snapshot_id: row for row in frame.collect()}
+        if current and current[0] not in every:  # it has just expired, because others committed a newer one
+            return self._snapshots()
+        newest = max(every.values(), key=lambda row: row.committed_at, default=None)
         one = every[current[0]] if current else newest
         found: list[Row] = []
         while one is not None:

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 from pyspark.sql.types import StructType
 
+from mixedmode.checkpoint.contents import NOTHING
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.calls import quoted
 from mixedmode.sinks.files import EPOCH_COLUMN
@@ -37,7 +38,8 @@ NEVER = "_never"
 class Mark:
     """The record that a commit of a sink has in the history. `past` counts how often the output has gone back.
 
-    owner: the id of the checkpoint folder (StagedSink.owner); "" in a batch run.
+    owner: the id of the checkpoint folder (StagedSink.owner); "" in a batch run. content: the digest of all that was
+    published to the table up to `epoch` (checkpoint/contents.py).
     """
 
     job: str
@@ -46,6 +48,7 @@ class Mark:
     epoch: int
     past: int = 0
     owner: str = ""
+    content: str = NOTHING
 
     def to_text(self) -> str:
         """Return the mark as JSON."""
@@ -57,7 +60,8 @@ def parse_mark(text: str | None) -> Mark | None:
     try:
         values = json.loads(text or "")["mixedmode"]
         epoch, past = int(values["epoch"]), int(values["past"])
-        return Mark(values["job"], values["output"], values["kind"], epoch, past, values["owner"])
+        owner, content = values["owner"], values["content"]
+        return Mark(values["job"], values["output"], values["kind"], epoch, past, owner, content)
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -102,13 +106,6 @@ class LakeTable(Protocol):
     name: str  #: the name of the table in SQL
     session: SparkSession  #: the session that reads and writes the table
 
-    @property
-    @abstractmethod
-    def refuses_repeats(self) -> bool:
-        """Return whether the table itself accepts an epoch only once;
-        otherwise the sink must check before it writes.
-        """
-
     @abstractmethod
     def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
         """Create the table unless it exists."""
@@ -145,15 +142,18 @@ class LakeTable(Protocol):
 def newest_mark(commits: Iterable[Commit]) -> Mark | None:
     """Return the newest mark that names the last epoch, with the past that is open.
 
-    A past that is closed without a later one has been left for a rollback that did not end: nothing more can be
-    written in it, so the next one is open.
+    A past that is closed without a later one has been left for a rollback that did not end, or others have set the
+    table back. Nothing more can be written in it, so the next past is open; without any epoch, of no epoch.
     """
-    closed = False
-    for one in commits:
-        if one.mark is not None and _names_last_epoch(one):
-            return replace(one.mark, past=one.mark.past + closed)
-        closed = closed or (one.mark is not None and one.mark.kind == "closed")
-    return None
+    closed: Mark | None = None  # the one of the latest past
+    for mark in (one.mark for one in commits if one.mark is not None):
+        if mark.kind == "closed" and (closed is None or closed.past < mark.past):
+            closed = mark
+        elif names_last_epoch(mark):
+            return mark if closed is None else replace(mark, past=max(mark.past, closed.past + 1))
+    if closed is None:
+        return None
+    return replace(closed, kind="back", epoch=NO_EPOCH, past=closed.past + 1, content=NOTHING)
 
 
 def decide_way_back(
@@ -168,7 +168,7 @@ def decide_way_back(
     unread, recent = iter(commits), list[Commit]()
     for commit in unread:
         recent.append(commit)
-        if _names_last_epoch(commit):
+        if commit.mark is not None and names_last_epoch(commit.mark):
             break
     newest = newest_mark(recent)
     if newest is None or newest.epoch <= after:
@@ -195,8 +195,9 @@ def _backfill_clause(commits: Iterable[Commit]) -> str | None:
     return f"a backfill wrote commit {backfills[0]} to the table since" if backfills else None
 
 
-def _names_last_epoch(commit: Commit) -> bool:
-    return commit.mark is not None and commit.mark.kind not in {"closed", "backfill"}
+def names_last_epoch(mark: Mark) -> bool:
+    """Return whether a mark says which epoch of the job is the last one in the table."""
+    return mark.kind not in {"closed", "backfill"}
 
 
 def _has_only(commit: Commit, epoch: Epoch) -> bool:
