@@ -27,3 +27,8 @@ def test_the_name_of_a_topic_is_one_that_kafka_has(name: str) -> None:
 def test_names_that_kafka_has_are_accepted(name: str) -> None:
     assert KafkaSinkSpec.model_validate({**SINK, "topic": name}).topic == name
     assert KafkaSourceSpec.model_validate({**SOURCE, "topics": name}).topics == (name,)
+
+
+def test_a_transaction_that_spark_would_not_begin_is_refused() -> None:
+    (text,) = messages(KafkaSinkSpec, {**SINK, "topic": "a", "options": {"kafka.Transactional.id": "1"}})
+    assert text.startswith("options has kafka.transactional.id, but Spark's producers begin no transaction")

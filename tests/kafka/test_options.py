@@ -23,6 +23,7 @@ NAMES = ("security.protocol", "sasl.mechanism", "acks", "retries", "max.request.
         ("kafka.max_request_size", "kafka.max.request.size"),
         ("security.protocol", "kafka.security.protocol"),
         ("acks", "kafka.acks"),
+        ("MAX.REQUEST.SIZE", "kafka.max.request.size"),
         ("kafka.sasl.username", "kafka.sasl.jaas.config"),
         ("sasl.mechanisms", "kafka.sasl.mechanism"),
         ("kafka.metadata.broker.list", "bootstrap-servers"),

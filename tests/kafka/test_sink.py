@@ -57,6 +57,24 @@ def test_keyed_rows_are_upserts_in_the_order_of_their_changes(
     assert sorted(ids) == sorted((str(m.epoch), number) for m in committed for number in range(m.rows_out))
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kafka.acks": "2"}, "does not start with these `options` .* cause=Invalid value 2 for configuration acks"),
+        ({"kafka.delivery.timeout.ms": "5"}, "does not start with these `options` .* cause=delivery.timeout.ms should"),
+        ({"kafka.key.serializer": "a.B"}, "Spark refuses these settings of Kafka. cause=Kafka option 'key.serializer'"),
+    ],
+)
+def test_options_that_no_producer_takes_are_told_before_the_first_epoch(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    orders = Orders.new(kafka)
+    sink = Sink.kafka(kafka.new_topic(), bootstrap_servers=kafka.bootstrap_servers, options=options)
+    with pytest.raises(InvalidJobError, match=message):
+        run(job(tmp_path, orders.source()).sql("SELECT id FROM t").write(sink), spark)
+    assert manifests(tmp_path / "checkpoints") == []
+
+
 def test_rows_that_go_are_tombstones(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     orders, topic = Orders.new(kafka), kafka.new_topic()
     steps = job(tmp_path, orders.source()).key_by("customer").aggregate(orders="count(*)", total="sum(amount)")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Sink
 from mixedmode.sinks.tables import table_sink
 from mixedmode.sinks.tables.database import LostConnectionError
+from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
 from tests.services.fixtures import Database, Postgres
 from tests.tables.places import FIELDS, Place, up
 
@@ -146,6 +147,26 @@ def test_a_schema_is_created_and_has_bookkeeping_of_its_own(database: Database, 
         ("one", 1),
         ("two words", 1),
     ]
+
+
+@pytest.mark.parametrize("keys", [(), ("k", START_COLUMN)], ids=["appends", "upserts"])
+def test_a_percent_sign_in_any_name_is_no_placeholder(
+    database: Database, postgres_place: Place, keys: tuple[str, ...]
+) -> None:
+    """Each statement of the sink runs: creating, writing, going back, replacing windows."""
+    start = datetime(2024, 1, 1, tzinfo=UTC)
+    bounds = [pa.field(name, pa.timestamp("us", "UTC")) for name in (START_COLUMN, END_COLUMN)]
+    fields = [*FIELDS, pa.field("100%s", pa.int64()), *bounds]
+    rows = [("a", 1, 5, start, start + timedelta(hours=1)), ("b", 2, 6, start, start + timedelta(hours=9))]
+    sink = postgres_place.sink(database=PostgresTable(database.url, "%s %", "a %(b)s", "place"))
+    sink.prepare(fields, keys, is_fresh=True)
+    for epoch in range(2):
+        staged = [("upsert", *row) if keys else row for row in rows]
+        sink.publish(Epoch(epoch), [postgres_place.stage(sink, epoch, staged, fields=fields)])
+    assert sink.roll_back(Epoch(0)) >= 2
+    start_us = int(start.timestamp()) * 1_000_000
+    sink.replace_windows(pa.table([[]] * 5, pa.schema(fields)), WindowRange(start_us, start_us + 10**10), Epoch(0))
+    assert database.sql('SELECT k, n, "100%s" FROM "%s %"."a %(b)s"') == [("b", 2, 6)]
 
 
 def test_a_name_that_the_server_would_cut_off_is_refused(postgres_place: Place) -> None:

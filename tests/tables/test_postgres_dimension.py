@@ -1,6 +1,7 @@
 """PostgreSQL tables as dimensions: their types, what is refused and why, and what an epoch reads."""
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -160,6 +161,14 @@ def test_a_wrong_table_or_column_is_named(database: Database, table: str, settin
     run_sql(database, "CREATE TABLE customers (id int, region text, tags text[], any_number numeric)")
     with pytest.raises(InvalidJobError, match=found):
         opened(database.url, table, **settings)
+
+
+@pytest.mark.parametrize("columns", [[], ["id", "Region", "region"], ["region", "id", "region"]])
+def test_columns_of_one_name_are_refused_unless_one_is_chosen(database: Database, columns: Sequence[str]) -> None:
+    run_sql(database, 'CREATE TABLE t (id int, region text, "Region" text)', "INSERT INTO t VALUES (1, 'a', 'b')")
+    with pytest.raises(InvalidJobError, match=r"^dimensions\.t: columns have one name.* columns=[rR]egion, [rR]egion"):
+        opened(database.url, "t", columns=columns)
+    assert opened(database.url, "t", columns=["id", "Region"]).rows()[1].to_pylist() == [{"id": 1, "Region": "b"}]
 
 
 def test_a_wrong_login_or_host_says_so_without_the_password(

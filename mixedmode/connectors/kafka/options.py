@@ -69,7 +69,7 @@ def meant(options: Iterable[str], names_of_clients: Iterable[str]) -> dict[str, 
     found = dict[str, str]()
     for option in options:
         if option not in clients and option.lower() not in of_spark:  # only for Spark's own, case does not count
-            with_prefix = f"{_CLIENTS}{option}"
+            with_prefix = f"{_CLIENTS}{option.lower()}"
             near = with_prefix if with_prefix in clients else OF_LIBRDKAFKA.get(option.removeprefix(_CLIENTS))
             near = near or nearest(option, clients | of_spark)
             found |= {} if near is None else {option: near}

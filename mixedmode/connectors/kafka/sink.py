@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 from typing_extensions import override
 
 from mixedmode.checkpoint import output_paths
@@ -60,7 +61,7 @@ class KafkaSink(StagedSink):
 
     @override
     def prepare(self, fields: Sequence[pa.Field], key_columns: Sequence[str], *, is_fresh: bool) -> None:
-        """Look for the topic, so that a wrong name is found before the first epoch, not after it."""
+        """Look for the topic, and start a producer, so that a mistake is found before the first epoch, not after it."""
         own = tuple(field for field in fields if field.name not in {OP_COLUMN, EPOCH_COLUMN})
         self._shape = RecordShape(own, tuple(key_columns))
         self._check_topic()
@@ -85,7 +86,7 @@ class KafkaSink(StagedSink):
             session, context = self._context.session, self._context
             records = records_of(session, self.store, staged, self._shape, context.job, epoch)
             try:
-                records.write.format("kafka").options(**self._options(), topic=self._sink.topic).mode("append").save()
+                self._send(records)
             except (PySparkException, Py4JJavaError) as error:
                 raise self._not_sent(error, epoch) from error
             reach("kafka-sent", epoch)
@@ -142,12 +143,19 @@ class KafkaSink(StagedSink):
         return RetryableError(msg)
 
     def _check_topic(self) -> None:
+        session = self._context.session
         options = with_patience({**self._options(), "subscribe": self._sink.topic})
         try:
             # planning asks the broker for the topic's partitions; no record is read
-            self._context.session.read.format("kafka").options(**options).load().rdd.getNumPartitions()
-        except PySparkException as error:
-            raise kafka_problem(str(error)) or without_connector(self._sink.place, error) from error
+            session.read.format("kafka").options(**options).load().rdd.getNumPartitions()
+            # a task starts its producer also without a row to send
+            self._send(session.range(0, 1, 1, 1).where("id < 0").selectExpr("string(id) AS value"))
+        except (PySparkException, Py4JJavaError) as error:
+            found = kafka_problem(str(error)) or without_connector(self._sink.place, error)
+            raise type(found)(hidden(f"{found}, topic={self._sink.topic}")) from error
+
+    def _send(self, records: DataFrame) -> None:
+        records.write.format("kafka").options(**self._options(), topic=self._sink.topic).mode("append").save()
 
     def _options(self) -> dict[str, str]:
         return {

@@ -56,6 +56,12 @@ class KafkaSinkSpec(SinkSpec):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from option_findings(self.options, OURS_IN_SINKS)
+        if any(option.lower() == "kafka.transactional.id" for option in self.options):
+            text = (
+                " has kafka.transactional.id, but Spark's producers begin no transaction, and could then send nothing. "
+                "Remove it. The headers of a record tell a reader whether it was sent before."
+            )
+            yield ("options",), text
 
 
 def on_each_server(servers: str, topics: Sequence[str]) -> frozenset[str]:

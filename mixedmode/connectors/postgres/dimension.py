@@ -191,6 +191,15 @@ class PostgresDimension(OpenSource, HasVersions):
             )
             raise InvalidJobError(msg)
         chosen = [by_name[name] for name in spec.columns or by_name]
+        names = [column.name.lower() for column in chosen]
+        twice = [column.name for column in chosen if names.count(column.name.lower()) > 1]
+        if twice:
+            msg = (
+                f"{self._where}: columns have one name in SQL, where case does not count. Name one of them, once, in "
+                f"`columns`; or rename them in a view, and make that the dimension. columns={', '.join(twice)}, "
+                f"table={spec.place}"
+            )
+            raise InvalidJobError(msg)
         unread = [f"{column.name} {column.type.shown}" for column in chosen if read_as(column) is None]
         if unread:
             msg = (

@@ -5,6 +5,7 @@ DELETE. If the table was empty, as in a backlog, rows are copied into it directl
 remaining rows go through the temporary table.
 
 Every transaction has its own connection, so no connection is open, or was closed by a firewall, between two epochs.
+Values are literals, because psycopg would take a `%` in a name for a placeholder in a statement with parameters.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,9 +45,9 @@ _LOCK_TIMEOUT = "30s"  # a suspended driver may hold the lock on the ledger's ro
 _ROWS_SENT = 4_096
 _ROWS, _KEYS = "_mixedmode_rows", "_mixedmode_keys"
 _LISTED = ", ".join(ENTRY_COLUMNS)
-_SELECT_ENTRY = f"SELECT {_LISTED} FROM {{}} WHERE table_name = %s FOR UPDATE"  # noqa: S608
+_SELECT_ENTRY = f"SELECT {_LISTED} FROM {{}} WHERE table_name = {{}} FOR UPDATE"  # noqa: S608
 _PUT_ENTRY = (
-    f"INSERT INTO {{}} AS e (table_name, {_LISTED}) VALUES (%s{', %s' * len(ENTRY_COLUMNS)}) "  # noqa: S608
+    f"INSERT INTO {{}} AS e (table_name, {_LISTED}) VALUES ({{}}) "  # noqa: S608
     f"ON CONFLICT (table_name) DO UPDATE SET ({_LISTED}) = ({', '.join(f'EXCLUDED.{n}' for n in ENTRY_COLUMNS)})"
 )
 #: what the server says of a table that has lost its columns, its key or itself
@@ -184,14 +185,14 @@ class PostgresTransaction(Transaction):
 
     @override
     def entry(self) -> Entry | None:
-        statement = sql.SQL(_SELECT_ENTRY).format(self._ledger)
-        row = self._connection.execute(statement, [self._name]).fetchone()
+        statement = sql.SQL(_SELECT_ENTRY).format(self._ledger, sql.Literal(self._name))
+        row = self._connection.execute(statement).fetchone()
         return None if row is None else entry_of(row, self._name)
 
     @override
     def put(self, entry: Entry) -> None:
-        statement = sql.SQL(_PUT_ENTRY).format(self._ledger)
-        self._connection.execute(statement, [self._name, *row_of(entry)])
+        values = sql.SQL(", ").join(map(sql.Literal, (self._name, *row_of(entry))))
+        self._connection.execute(sql.SQL(_PUT_ENTRY).format(self._ledger, values))
 
     @override
     def has_rows(self) -> bool:
@@ -205,14 +206,16 @@ class PostgresTransaction(Transaction):
 
     @override
     def delete_after(self, epoch: Epoch) -> int:
-        statement = sql.SQL("DELETE FROM {} WHERE {} > %s").format(self._target, sql.Identifier(EPOCH_COLUMN))
-        return self._connection.execute(statement, [epoch]).rowcount
+        column = sql.Identifier(EPOCH_COLUMN)
+        statement = sql.SQL("DELETE FROM {} WHERE {} > {}").format(self._target, column, sql.Literal(int(epoch)))
+        return self._connection.execute(statement).rowcount
 
     @override
     def delete_windows(self, windows: WindowRange) -> None:
+        start, end = map(sql.Literal, windows.bounds)
         columns = map(sql.Identifier, (START_COLUMN, END_COLUMN))
-        statement = sql.SQL("DELETE FROM {} WHERE {} >= %s AND {} <= %s").format(self._target, *columns)
-        self._connection.execute(statement, windows.bounds)
+        statement = sql.SQL("DELETE FROM {} WHERE {} >= {start} AND {} <= {end}")
+        self._connection.execute(statement.format(self._target, *columns, start=start, end=end))
 
     @override
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:
