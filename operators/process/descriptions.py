@@ -43,6 +43,7 @@ _LISTS: dict[type, str] = {
     inspect.FrozenSetType: "set",
     inspect.VarTupleType: "varying",
 }
+_NUMBERS = ("bool", "int", "float", "Decimal")
 _RECORDS = (inspect.DataclassType, inspect.StructType, inspect.TypedDictType)
 _MUTABLE = (inspect.ListType, inspect.SetType, inspect.DictType, inspect.TypedDictType)
 
@@ -67,6 +68,19 @@ def written(value_type: Any) -> str:
 def is_immutable(value_type: Any) -> bool:
     """Return whether no value of this type can change in place."""
     return _is_immutable(inspect.type_info(value_type), ())
+
+
+def mixes_numbers(description: Any) -> bool:
+    """Return whether a value may be a number of several types, as of `int | float`.  description: of a type, or a part.
+
+    1, 1.0 and True are equal in Python, and their bytes differ.
+    """
+    if isinstance(description, list):
+        return any(map(mixes_numbers, description))
+    if not isinstance(description, dict):
+        return False
+    numbers = [one for one in description.get("union", ()) if one in _NUMBERS]
+    return len(numbers) > 1 or any(map(mixes_numbers, description.values()))
 
 
 def incompatibilities(stored: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
