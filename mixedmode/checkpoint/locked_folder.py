@@ -15,13 +15,20 @@ from pathlib import Path
 from typing import IO
 
 from mixedmode.checkpoint.private_folder import LOCK, holds, own_temporary_folder, try_lock
+from mixedmode.errors import RetryableError
+from mixedmode.folders import not_made
 
 __all__ = ["locked_folder", "temporary_folder"]
+
+_ELSEWHERE = ", or set TMPDIR to another one"
 
 
 @contextmanager
 def locked_folder(parent: Path, prefix: str) -> Iterator[Path]:
-    """Return a new folder in `parent`, as a context manager that deletes it.  prefix: of all such folders there."""
+    """Return a new folder in `parent`, as a context manager that deletes it.  prefix: of all such folders there.
+
+    Raises RetryableError, with what to do, if the system makes none.
+    """
     _remove_abandoned(parent, prefix)
     folder, lock = _new(parent, prefix)
     try:
@@ -41,14 +48,24 @@ def temporary_folder(prefix: str) -> AbstractContextManager[Path]:
 
 def _new(parent: Path, prefix: str) -> tuple[Path, IO[str]]:
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        try:
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        except OSError as error:
+            raise _not_made(parent, error) from error
         try:
             lock = (folder / LOCK).open("w")
         except FileNotFoundError:  # another process took the new folder for an abandoned one
             continue
+        except OSError as error:
+            raise _not_made(parent, error) from error
         if try_lock(lock) and holds(folder, lock):
             return folder, lock
         lock.close()  # the same
+
+
+def _not_made(parent: Path, error: OSError) -> RetryableError | OSError:
+    """Return the error for a folder in `parent`. If the parent is gone, the caller knows more about it."""
+    return error if isinstance(error, FileNotFoundError) else not_made(parent, error, _ELSEWHERE)
 
 
 def _remove_abandoned(parent: Path, prefix: str) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.folders import make_folder
+from mixedmode.folders import make_folder, not_made
 
 __all__ = [
     "LOCK",
@@ -53,7 +53,7 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
     """Return the folder `name` in `parent`, which only this user can enter; create it if it is missing.
 
     uid: this user's id, for tests. Raises InvalidJobError if the name is a link, or if the folder belongs to another
-    user, or if other users can write to it.
+    user, or if other users can write to it. Raises RetryableError as make_folder.
     """
     folder = parent / name
     parent_fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -63,8 +63,7 @@ def private_subfolder(parent: Path, name: str, *, uid: int | None = None) -> Pat
         except FileExistsError:
             pass  # it is checked below, no matter who created it
         except OSError as error:
-            error.filename = str(folder)  # the system names it without its parent
-            raise
+            raise not_made(folder, error) from error
         try:
             opened = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent_fd)
         except OSError as error:

@@ -134,7 +134,7 @@ class ObjectStore:
         may delete it. Otherwise the object is streamed to the file. The file is not synced, since it can be fetched
         again.
         """
-        with _outside(self.url, path, "read"):
+        with _outside(self.url, path, "read", to=f", local_file={local_path}"):
             return _objects(self.url).fetch_file(path, Path(local_path))
 
     def copy_to(self, path: str, target: "ObjectStore") -> str | None:
@@ -234,15 +234,18 @@ def _objects(url: str) -> _Objects:
 
 
 @contextmanager
-def _outside(url: str, path: str, action: str) -> Iterator[None]:
-    """Translate failures of disk, network and store. No other code inspects exceptions of the system and of obstore."""
+def _outside(url: str, path: str, action: str, *, to: str = "") -> Iterator[None]:
+    """Translate failures of disk, network and store. No other code inspects exceptions of the system and of obstore.
+
+    to: one more value, the local file that the object goes to, as its disk may be the one that fails.
+    """
     try:
         yield
     except (OSError, BaseError) as error:
         why, how = _explained(error, url)
         msg = (
             f"cannot {action} an object of the checkpoint or of the output: {why}. {how}, then start the job again; it "
-            f"resumes. store={url}, object={path}"
+            f"resumes. store={url}, object={path}{to}"
         )
         raise RetryableError(msg) from error
 

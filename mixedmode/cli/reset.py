@@ -47,8 +47,9 @@ def _is_created(file: Path, text: str) -> bool:
             written.write(text)
     except FileExistsError:
         return False
-    except OSError:
+    except OSError as error:
         file.unlink(missing_ok=True)
+        error.filename = str(file)  # the system names no file of a write
         raise
     return True
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from mixedmode.checkpoint.locked_folder import locked_folder
 from mixedmode.checkpoint.private_folder import own_temporary_folder, private_subfolder
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import MixedmodeError
 
 __all__ = ["memory_folder", "reader_folder"]
 
@@ -34,5 +34,5 @@ def memory_folder() -> Path | None:
         if found.f_bavail * found.f_frsize < _MEMORY_BYTES_MIN or not os.access(_MEMORY, os.W_OK):
             return None
         return private_subfolder(private_subfolder(_MEMORY, f"mixedmode-{os.getuid()}"), "readers")
-    except (OSError, InvalidJobError):
+    except (OSError, MixedmodeError):
         return None

@@ -28,8 +28,8 @@ def leased(leases: Leases, manifest: Manifest, seconds: float) -> Lease | None:
         return leases.take(manifest, now_ms=now_ms, lasts_ms=round(1000 * seconds), token=uuid.uuid4().hex)
     except RetryableError as error:
         msg = (
-            "the reader cannot write its lease, which keeps the checkpoint while it is read. Give it write access to "
-            "the folder, or read with lease_seconds=0 (--no-lease); then the job may drop the checkpoint meanwhile. "
-            f"folder={leases.store.url}"
+            "the reader cannot write its lease, which keeps the checkpoint while it is read. Repair the cause, or read "
+            "with lease_seconds=0 (--no-lease); then the job may drop the checkpoint meanwhile. "
+            f"folder={leases.store.url}, cause={error}"
         )
         raise RetryableError(msg) from error

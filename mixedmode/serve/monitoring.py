@@ -21,12 +21,23 @@ def monitoring_file(name: str) -> str:
 
 
 def write_monitoring_files(folder: Path) -> list[Path]:
-    """Write the files to a folder, and return their paths. Files of the same names are replaced.
+    """Write the files to a folder, and return their paths. Files of the same names are replaced, each as a whole.
 
     Raises as make_folder.
     """
     make_folder(folder)
     written = [folder / name for name in monitoring_names()]
     for path in written:
-        path.write_text(monitoring_file(path.name), encoding="utf-8")
+        _replace(path, monitoring_file(path.name))
     return written
+
+
+def _replace(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        error.filename = str(path)  # the system names no file of a write
+        raise

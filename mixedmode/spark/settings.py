@@ -10,6 +10,7 @@ from pathlib import Path
 from mixedmode.checkpoint.private_folder import own_temporary_folder
 from mixedmode.config import JobSpec
 from mixedmode.crash_points import VARIABLES
+from mixedmode.errors import RetryableError
 from mixedmode.folders import make_folder
 from mixedmode.installed import python_command
 from mixedmode.log import of_tasks
@@ -143,7 +144,7 @@ def _worker_sockets() -> dict[str, str]:
         return {}
     try:
         folder = socket_folder()
-    except OSError:  # such as a full disk
+    except (OSError, RetryableError):  # such as a full disk
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
 

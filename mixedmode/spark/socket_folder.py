@@ -16,7 +16,7 @@ from pathlib import Path
 
 from mixedmode.checkpoint.locked_folder import locked_folder
 from mixedmode.checkpoint.private_folder import own_subfolder, own_temporary_folder, own_temporary_path
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import MixedmodeError
 
 __all__ = ["lost_folder", "socket_folder"]
 
@@ -55,5 +55,5 @@ def lost_folder() -> Path | None:
 
 def _parents() -> Iterator[Path]:
     yield own_temporary_folder()
-    with suppress(OSError, InvalidJobError):  # such as no /tmp, or another user's folder of this name
+    with suppress(OSError, MixedmodeError):  # such as no /tmp, or another user's folder of this name
         yield own_subfolder(_SHORT)

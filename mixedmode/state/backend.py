@@ -72,6 +72,24 @@ class KeyedStateBackend(Protocol):
     def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         """Return the committed entries with start <= key < end. `bytes_max`: as of scan_prefixes."""
 
+    def scan_ranges(
+        self, state_id: int, ranges: Sequence[tuple[bytes, bytes]], entries_max: int
+    ) -> tuple[StateRange, int]:
+        """Return the committed entries of the first of many ranges, and the number of ranges that they are of.
+
+        ranges: (start, end) as of `scan`, each within a key group; they ascend and do not overlap. Reading ends after
+        the range that makes it `entries_max` entries, or with the last one.
+        """
+        keys, values, count = list[bytes](), list[bytes](), 0
+        for start, end in ranges:
+            count += 1
+            found = self.scan(state_id, start, end)
+            keys += found.keys
+            values += found.values
+            if len(keys) >= entries_max:
+                break
+        return StateRange(keys, values), count
+
     @abstractmethod
     def scan_prefixes(
         self,

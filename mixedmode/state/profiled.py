@@ -36,6 +36,13 @@ class ProfiledBackend(KeyedStateBackend):
             return self._backend.scan(state_id, start, end, bytes_max)
 
     @override
+    def scan_ranges(
+        self, state_id: int, ranges: Sequence[tuple[bytes, bytes]], entries_max: int
+    ) -> tuple[StateRange, int]:
+        with self._profile.stage("read state"):
+            return self._backend.scan_ranges(state_id, ranges, entries_max)
+
+    @override
     def scan_prefixes(
         self,
         state_id: int,

@@ -48,6 +48,14 @@ class SingleKeyBackend:
         self._check_new(state_id, [start])
         return StateRange([], [])
 
+    def scan_ranges(
+        self, state_id: int, ranges: Sequence[tuple[bytes, bytes]], entries_max: int
+    ) -> tuple[StateRange, int]:
+        """Return no entries, as `scan` does."""
+        del entries_max
+        self._check_new(state_id, [start for start, _ in ranges])
+        return StateRange([], []), len(ranges)
+
     def scan_prefixes(
         self,
         state_id: int,

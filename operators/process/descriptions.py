@@ -7,11 +7,13 @@ A description is a name (`"int"`, `"str"`, ...), or an object with one key:
     {"record": {field: {"type": description, "required": bool}}}
     {"again": n}   the record n levels of records above, for recursive types
 
-Invariant (tests/operators/process/test_descriptions.py): if incompatibilities(a, b) is empty, then b can read
-everything that a stored.
+Invariants (tests/operators/process/test_descriptions.py): if incompatibilities(a, b) is empty, then
+  I1  b can read everything that a stored
+  I2  b finds every entry of a map that a stored: its key has the same bytes
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, get_origin
 
 import msgspec
@@ -41,6 +43,7 @@ _LISTS: dict[type, str] = {
     inspect.FrozenSetType: "set",
     inspect.VarTupleType: "varying",
 }
+_NUMBERS = ("bool", "int", "float", "Decimal")
 _RECORDS = (inspect.DataclassType, inspect.StructType, inspect.TypedDictType)
 _MUTABLE = (inspect.ListType, inspect.SetType, inspect.DictType, inspect.TypedDictType)
 
@@ -67,11 +70,25 @@ def is_immutable(value_type: Any) -> bool:
     return _is_immutable(inspect.type_info(value_type), ())
 
 
+def mixes_numbers(description: Any) -> bool:
+    """Return whether a value may be a number of several types, as of `int | float`.  description: of a type, or a part.
+
+    1, 1.0 and True are equal in Python, and their bytes differ.
+    """
+    if isinstance(description, list):
+        return any(map(mixes_numbers, description))
+    if not isinstance(description, dict):
+        return False
+    numbers = [one for one in description.get("union", ()) if one in _NUMBERS]
+    return len(numbers) > 1 or any(map(mixes_numbers, description.values()))
+
+
 def incompatibilities(stored: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
     """Return the reasons why state written under the schema `stored` cannot be read under `schema`; [] if it can.
 
     Both schemas come from ProcessOperator.state_schema. Compatible changes are: a new state, another ttl, a new field
-    with a default, an additional alternative in a union, and a change from int to float.
+    with a default, an additional alternative in a union, and a change from int to float. The keys of a map may only
+    gain alternatives: an entry is found by the bytes of its key.
     """
     before, now = stored["states"], schema["states"]
     found = []
@@ -85,7 +102,7 @@ def incompatibilities(stored: Mapping[str, Any], schema: Mapping[str, Any]) -> l
             for part in ("key", "type"):
                 if part in old:
                     label = f"state `{name}`" if part == "type" else f"the keys of state `{name}`"
-                    found += _differences(old[part], new[part], label)
+                    found += _differences(old[part], new[part], label, is_key=part == "key")
     return found
 
 
@@ -167,18 +184,22 @@ def _is_frozen(record: Any) -> bool:
     return bool(options.frozen)
 
 
-def _differences(old: Any, new: Any, place: str) -> list[str]:
-    """Return the reasons why a value described as `old` may not be readable as `new`."""
-    if old == new or (old == "int" and new == "float"):
+def _differences(old: Any, new: Any, place: str, *, is_key: bool) -> list[str]:
+    """Return the reasons why a value described as `old` may not be readable as `new`.
+
+    is_key: it is the key of a map, or a part of one, so it must also have the same bytes.
+    """
+    if old == new or (old == "int" and new == "float" and not is_key):
         return []
+    differences = partial(_differences, place=place, is_key=is_key)
     alternatives_old, alternatives_new = _alternatives(old), _alternatives(new)
     if len(alternatives_old) > 1 or len(alternatives_new) > 1:
-        unread = [a for a in alternatives_old if all(_differences(a, b, place) for b in alternatives_new)]
+        unread = [a for a in alternatives_old if all(differences(a, b) for b in alternatives_new)]
         return [_was(place, old, new)] if unread else []
     if isinstance(old, str) or isinstance(new, str) or old.keys() != new.keys():
         return [_was(place, old, new)]
     if "record" in old:
-        return _record_differences(old, new, place)
+        return _record_differences(old, new, place, is_key=is_key)
     if "enum" in old:
         missing = [value for value in old["enum"] if value not in new["enum"]]
         return [f"{place} no longer has the values {missing}"] if missing else []
@@ -186,11 +207,10 @@ def _differences(old: Any, new: Any, place: str) -> list[str]:
     if kind == "again" or (kind == "tuple" and len(old[kind]) != len(new[kind])):
         return [_was(place, old, new)]
     parts_old, parts_new = (d[kind] if isinstance(d[kind], list) else [d[kind]] for d in (old, new))
-    changed = [_differences(a, b, place) for a, b in zip(parts_old, parts_new, strict=True)]
-    return [difference for differences in changed for difference in differences]
+    return [found for a, b in zip(parts_old, parts_new, strict=True) for found in differences(a, b)]
 
 
-def _record_differences(old: dict[str, Any], new: dict[str, Any], place: str) -> list[str]:
+def _record_differences(old: dict[str, Any], new: dict[str, Any], place: str, *, is_key: bool) -> list[str]:
     before, now = old["record"], new["record"]
     if old.get("tag") != new.get("tag"):
         return [f"{place} had the tag {old.get('tag')} and has the tag {new.get('tag')}"]
@@ -200,11 +220,15 @@ def _record_differences(old: dict[str, Any], new: dict[str, Any], place: str) ->
         if name not in now:
             found.append(f"{label} is gone, and with it what it holds; keep it, even if it is not used")
             continue
-        found += _differences(field["type"], now[name]["type"], label)
+        found += _differences(field["type"], now[name]["type"], label, is_key=is_key)
         if now[name]["required"] and not field["required"]:
             found.append(f"{label} had a default and has none, but older values may lack the field; give it a default")
     for name, field in now.items():
-        if name not in before and field["required"]:
+        if name in before:
+            continue
+        if is_key:
+            found.append(f"field `{name}` of {place} is new, and entries are found by their whole key; take it out")
+        elif field["required"]:
             found.append(f"field `{name}` of {place} is new and has no default; give it one")
     return found
 

@@ -20,9 +20,9 @@ from typing import Any, Self, TypeVar
 import msgspec
 from typing_extensions import override
 
-from mixedmode.errors import CorruptStateError
+from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.operators.process.codec import UNSTORABLE
-from mixedmode.operators.process.descriptions import describe, is_immutable
+from mixedmode.operators.process.descriptions import describe, is_immutable, mixes_numbers, written
 from mixedmode.operators.process.key_state import KeyState
 from mixedmode.operators.process.map_keys import encoder, in_order, one_form
 from mixedmode.operators.process.scalars import scalar_of
@@ -52,6 +52,12 @@ class MapState(State, MutableMapping[K, V]):
     def __init__(self, key_type: type[K], value_type: type[V], *, ttl: Ttl | None = None) -> None:
         super().__init__(value_type, ttl)
         self.key_description = describe(key_type)
+        if mixes_numbers(self.key_description):
+            msg = (
+                "the numbers in the keys of a map state have one type, because 1, 1.0 and True are one key to Python, "
+                f"and would be several in the state. Declare one of the types. type={written(key_type)}"
+            )
+            raise InvalidJobError(msg)
         self._key_scalar, self._value_scalar = scalar_of(key_type), scalar_of(value_type)
         self._changes_in_place = not is_immutable(value_type)
         self._encode = msgspec.msgpack.Encoder().encode

@@ -32,14 +32,10 @@ def stored_in(context: SubtaskContext, state_id: int, ranges: Iterable[tuple[int
     The ranges ascend and do not overlap; one without times is skipped.
     """
     wanted = [bounds for bounds in ranges if bounds[0] < bounds[1]]
-    keys, values = list[bytes](), list[bytes]()
-    for group in range(context.groups.start, context.groups.end) if wanted else ():
-        for after_us, up_to_us in wanted:
-            found = context.backend.scan(state_id, *time_range(group, state_id, after_us, up_to_us))
-            keys += found.keys
-            values += found.values
-        if len(keys) >= _ROWS:
-            yield StoredRows(keys, values)
-            keys, values = [], []
-    if keys:
-        yield StoredRows(keys, values)
+    groups = range(context.groups.start, context.groups.end)
+    left = [time_range(group, state_id, *bounds) for group in groups for bounds in wanted]
+    while left:
+        found, count = context.backend.scan_ranges(state_id, left, _ROWS)
+        left = left[count:]
+        if found.keys:
+            yield StoredRows(found.keys, found.values)

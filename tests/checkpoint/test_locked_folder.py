@@ -1,16 +1,18 @@
 """A process deletes the temporary folders of killed processes, and none of a living one."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
 from mixedmode.checkpoint.locked_folder import locked_folder, temporary_folder
+from mixedmode.errors import RetryableError
 
 HOLD = """
 from mixedmode.checkpoint.locked_folder import temporary_folder
@@ -73,3 +75,20 @@ def test_a_process_whose_new_folder_is_taken_for_an_abandoned_one_makes_another(
     monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
     with locked_folder(tmp_path, "task-") as folder:
         assert [str(folder)] == made[1:]
+
+
+@pytest.mark.parametrize("call", ["tempfile.mkdtemp", "pathlib.Path.open"])
+def test_a_folder_that_the_system_does_not_make_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*_arguments: object, **_named: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(call, fail)
+    with pytest.raises(RetryableError) as told, locked_folder(tmp_path, "task-"):
+        pass
+    assert str(told.value) == (
+        "a folder cannot be made: no space is left on the disk. Free space, or delete files if `df -i` shows that no "
+        "inode is free; or move the folder to a larger disk, or set TMPDIR to another one, then start again. "
+        f"cause=No space left on device, folder={tmp_path}"
+    )

@@ -8,7 +8,7 @@ import pytest
 
 from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.checkpoint.private_folder import is_private, keep_private, private_subfolder
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 
 
 def mode(folder: Path) -> int:
@@ -117,5 +117,5 @@ def test_a_file_that_is_linked_elsewhere_is_copied_so_that_its_other_name_keeps_
 
 
 def test_a_folder_that_cannot_be_made_is_named_as_a_whole() -> None:
-    with pytest.raises(OSError, match="'/proc/self/mine'"):
+    with pytest.raises(RetryableError, match=r"^a folder cannot be made: .* folder=/proc/self/mine$"):
         private_subfolder(Path("/proc/self"), "mine")

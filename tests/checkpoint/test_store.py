@@ -294,6 +294,15 @@ def test_a_full_disk_is_explained_in_full(folder: ObjectStore, monkeypatch: pyte
     assert folder.list("m") == []
 
 
+def test_a_file_that_cannot_be_fetched_is_named_as_its_disk_may_be_full(
+    folder: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.put("a", b"1")
+    monkeypatch.setattr(os, "link", failing(errno.ENOSPC))
+    with pytest.raises(RetryableError, match=rf"no space .* object=a, local_file={tmp_path}/copy$"):
+        folder.fetch_file("a", tmp_path / "copy")
+
+
 @pytest.mark.parametrize(
     ("code", "says"),
     [

@@ -73,4 +73,5 @@ def test_a_full_disk_leaves_no_part_of_a_job_file(job: Path) -> None:
     )
     assert done.returncode == RetryableError.exit_code
     assert "a file would be larger than this process, or the file system, allows" in done.stderr
+    assert f"path={job.with_name('totals_2.yaml')}" in done.stderr
     assert [path.name for path in job.parent.glob("*.yaml")] == ["totals.yaml"]

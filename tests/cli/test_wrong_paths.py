@@ -3,6 +3,8 @@
 Each command that makes a folder gets each kind of wrong path, and so does each command that reads one.
 """
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
@@ -10,6 +12,8 @@ from typing import NoReturn
 import pytest
 
 from mixedmode.checkpoint.types import JobIdentity
+from mixedmode.errors import RetryableError
+from mixedmode.serve.monitoring import write_monitoring_files
 from tests.checkpoint.committed import Checkpoints
 from tests.cli.shell import command
 from tests.cli.test_system_errors import JOB
@@ -94,6 +98,21 @@ def test_a_folder_that_cannot_be_read_is_one_message(name: str, path: str) -> No
 def test_without_a_folder_for_states_the_list_is_empty(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", path)
     assert command("list").stdout.startswith("no job was started")
+
+
+def test_a_full_disk_leaves_the_files_of_monitoring_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill_up(path: Path, text: str, **_options: object) -> NoReturn:
+        with path.open("w") as file:
+            file.write(text[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (first, *_) = write_monitoring_files(Path("files"))
+    before = {path.name: path.read_bytes() for path in Path("files").iterdir()}
+    monkeypatch.setattr(Path, "write_text", fill_up)
+    result = command("monitoring", "files")
+    assert result.exit_code == RetryableError.exit_code
+    assert result.stderr.strip().endswith(f"path={first}")
+    assert {path.name: path.read_bytes() for path in Path("files").iterdir()} == before
 
 
 def test_a_folder_in_place_of_a_file_of_monitoring_is_one_message() -> None:

@@ -1,14 +1,16 @@
 """A read that cannot be answered is refused with the reason and what to do, never with an empty table."""
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 import pytest
 
 from mixedmode import open_state, read_state
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable.keys import key_of_text, question_of
 from mixedmode.queryable.spans import EVERYTHING
 from tests.config.test_outside_texts import ODD
@@ -73,6 +75,17 @@ def test_a_page_of_another_epoch_is_refused(checkpoints: Path) -> None:
 def test_a_lease_beyond_an_hour_is_refused(checkpoints: Path, seconds: float) -> None:
     with pytest.raises(InvalidJobError, match="at most an hour"):
         open_state(checkpoints, lease_seconds=seconds)
+
+
+def test_a_lease_that_cannot_be_written_is_refused_with_the_cause(
+    checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_file: int) -> NoReturn:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(RetryableError, match=r"^the reader cannot write its lease.*\(--no-lease\).* no space is left"):
+        open_state(checkpoints)
 
 
 def test_nothing_is_written_without_a_lease(checkpoints: Path) -> None:

@@ -1,13 +1,16 @@
 """Reading state from RocksDB: by points or by scan, both give what a dictionary gives."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sortedcontainers import SortedDict
 
 from mixedmode.errors import RetryableError
 from mixedmode.state import StateRange
+from mixedmode.state.memory import MemoryBackend
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.backend import ENTRIES_SCANNED_PER_POINT_READ, KEYS_PER_CALL, ReadPlan, decide_read
 from tests.state.runs import Entries, keys_of_groups, laid_over, run_entries, wanted_runs
@@ -64,6 +67,30 @@ def test_a_scan_gives_the_committed_entries_of_the_range_in_order(
     with RunWriter(folder / "new") as writer, open_replica(folder / "r", wanted_runs(folder, runs), attempt="a") as r:
         found = RocksDBBackend(r, writer, {}).scan(0, start, end)
     assert list(zip(found.keys, found.values, strict=True)) == expected
+
+
+@settings(max_examples=30)
+@given(
+    runs=st.lists(run_entries(12), max_size=4),
+    bounds=st.sets(keys_of_groups(), max_size=10),
+    entries_max=st.integers(1, 8),
+)
+def test_many_ranges_hold_what_one_scan_of_each_finds(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[Entries], bounds: set[bytes], entries_max: int
+) -> None:
+    folder = tmp_path_factory.mktemp("ranges")
+    ranges = [(start, end) for start, end in pairwise(sorted(bounds)) if start[:3] == end[:3]]
+    live = laid_over(runs)
+    with RunWriter(folder / "new") as writer, open_replica(folder / "r", wanted_runs(folder, runs), attempt="a") as r:
+        for backend in (RocksDBBackend(r, writer, {}), MemoryBackend(SortedDict(live))):
+            left, found = ranges, list[tuple[bytes, bytes]]()
+            while left:
+                part, count = backend.scan_ranges(0, left, entries_max)
+                assert len(part.keys) >= entries_max or count == len(left)
+                found += zip(part.keys, part.values, strict=True)
+                left = left[count:]
+            assert found == [(key, live[key]) for start, end in ranges for key in live if start <= key < end]
+            assert backend.scan_ranges(0, [], entries_max) == (StateRange([], []), 0)
 
 
 @pytest.mark.parametrize("step", [1, 2, 4, 5, 6, 7, 50, 499])
@@ -139,6 +166,8 @@ def test_damage_is_never_taken_for_the_end_of_the_state(tmp_path: Path, per_grou
             backend.scan(0, b"\x00\x00\x00", b"\x00\x00\x01")
         with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be read") as kept_too:
             backend.scan_prefixes(0, [key[:-1] for key in sorted(entries)[::256]])
+        with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be read"):
+            backend.scan_ranges(0, [(key, key + b"\0") for key in sorted(entries)[::256]], 10**6)
     assert kept_too.tb is not None, "nor does another"
     assert kept.tb is not None, "a traceback does not keep the database open"
     with RunWriter(tmp_path / "new") as writer, open_replica(tmp_path / "r", wanted, attempt="a") as replica:

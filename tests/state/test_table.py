@@ -6,27 +6,28 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
-from mixedmode.state import PrefixRows, StateDescriptor, StateRange, StateTable
+from mixedmode.state import KeyedStateBackend, PrefixRows, StateDescriptor, StateRange, StateTable
 
 DESCRIPTOR = StateDescriptor(5, "rows", (pa.field("n", pa.int64()), pa.field("b", pa.large_binary())))
 
 
-class Entries:
+class Entries(KeyedStateBackend):
     """A backend over a dictionary, written at once."""
-
-    drops_writes = False
-    starts_empty = False
 
     def __init__(self) -> None:
         self.stored: dict[tuple[int, bytes], bytes | None] = {}
 
+    @override
     def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.stored.get((state_id, key)) for key in keys]
 
+    @override
     def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         raise NotImplementedError
 
+    @override
     def scan_prefixes(
         self,
         state_id: int,
@@ -36,6 +37,7 @@ class Entries:
     ) -> PrefixRows:
         raise NotImplementedError
 
+    @override
     def write(self, state_id: int, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         self.stored.update({(state_id, key): value for key, value in zip(keys, values, strict=True)})
 

@@ -28,6 +28,7 @@ from mixedmode.operators.process import (
     incompatibilities,
 )
 from mixedmode.operators.process.descriptions import describe, is_immutable, shown
+from mixedmode.operators.process.map_keys import encoder
 from tests.operators.process.epochs import Epochs, operator_of
 
 
@@ -53,6 +54,12 @@ class FrozenTree(msgspec.Struct, frozen=True):
 
 
 class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Paint(Enum):
+    GREEN = "green"
     RED = "red"
     BLUE = "blue"
 
@@ -195,6 +202,7 @@ class Wider:
         ({"a": ListState(Visit)}, {"a": ListState(Grown)}),
         ({"a": MapState(str, dict[str, Visit])}, {"a": MapState(str, dict[str, Grown])}),
         ({"a": ValueState(Literal["x"])}, {"a": ValueState(Literal["x", "y"])}),
+        ({"a": MapState(Colour, int)}, {"a": MapState(Paint, int)}),
         ({"a": ValueState(Tree)}, {"a": ValueState(Tree)}),
     ],
 )
@@ -216,6 +224,12 @@ def test_a_program_may_gain_states_fields_and_alternatives(old: Any, new: Any) -
         ({"a": ValueState(int | None)}, {"a": ValueState(int)}, "state `a` held int | None and holds int"),
         ({"a": ListState(int)}, {"a": ListState(str)}, "state `a` held int and holds str"),
         ({"a": MapState(int, int)}, {"a": MapState(str, int)}, "the keys of state `a` held int and holds str"),
+        ({"a": MapState(int, int)}, {"a": MapState(float, int)}, "the keys of state `a` held int and holds float"),
+        (
+            {"a": MapState(Visit, int)},
+            {"a": MapState(Grown, int)},
+            "field `country` of the keys of state `a` is new, and entries are found by their whole key; take it out",
+        ),
         (
             {"a": ValueState(tuple[int, str])},
             {"a": ValueState(tuple[int, str, str])},
@@ -329,6 +343,27 @@ def example(description: Any) -> Any:
     if kind == "dict":
         return {example(inner[0]): example(inner[1])}
     return [example(each) for each in inner] if kind == "tuple" else [example(inner)]
+
+
+@dataclass(frozen=True)
+class Turned:
+    seconds: int = 0
+    page: str = ""
+
+
+KEYS: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from([int, float, str, Visit, Grown, Turned, Wider, Colour, int | None, Literal["red"]]),
+    lambda inner: st.tuples(inner, inner).map(lambda pair: tuple[pair[0], pair[1]]),  # type: ignore[valid-type]
+    max_leaves=2,
+)
+
+
+@settings(max_examples=300)
+@given(old=KEYS, new=KEYS)
+def test_an_entry_of_a_map_is_found_by_what_is_called_compatible(old: Any, new: Any) -> None:
+    if not incompatibilities(schema_of(a=MapState(old, int)), schema_of(a=MapState(new, int))):
+        stored = encoder(msgspec.convert(example(describe(old)), old))
+        assert encoder(msgspec.msgpack.decode(stored, type=new)) == stored
 
 
 @settings(max_examples=300)

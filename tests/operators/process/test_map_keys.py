@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mixedmode.errors import InvalidJobError
+from mixedmode.operators.process import MapState
 from mixedmode.operators.process.map_keys import encoder, in_order, one_form
 
 
@@ -95,3 +97,17 @@ def test_nan_is_the_greatest_key() -> None:
 @pytest.mark.parametrize("key", [1, "a", b"a", None, datetime(2001, 1, 1), timedelta(1), True])  # noqa: DTZ001
 def test_other_keys_stay_as_they_are(key: Any) -> None:
     assert one_form(key) is key
+
+
+@pytest.mark.parametrize(
+    "key_type",
+    [int | float, bool | int | None, Decimal | float, tuple[int | float, str], tuple[str, tuple[bool | int]]],
+)
+def test_numbers_of_several_types_are_no_keys_as_they_are_equal_and_their_bytes_differ(key_type: Any) -> None:
+    with pytest.raises(InvalidJobError, match="the numbers in the keys of a map state have one type"):
+        MapState(key_type, int)
+
+
+@pytest.mark.parametrize("key_type", [int, int | None, int | str, float | str, tuple[int, float], bool | str])
+def test_numbers_of_one_type_are_keys(key_type: Any) -> None:
+    assert MapState(key_type, int).kind == "map"
