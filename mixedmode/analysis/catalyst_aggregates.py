@@ -104,8 +104,8 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """The windows of an aggregate.  key: its id. time: their time column. child: the input of the aggregate without
-    them.
+    """The windows of an aggregate.  key: the id of the key that they are. time: the column that they go by. child: the
+    input of the aggregate without them.
     """
 
     key: int

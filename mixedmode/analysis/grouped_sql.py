@@ -91,7 +91,7 @@ def grouped_sql(
     """
     top = top_of(query.plan)
     if kind_of(top) == "Distinct" and top.isStreaming():
-        return _distinct_rows(session, query, step, top, name)
+        return _distinct_rows(session, query, step, top, name, where)
     aggregated = Aggregated.of(session, top)
     parts = None if aggregated is None else before_group_by(step.sql)
     if aggregated is None or parts is None or not aggregated.keys:
@@ -104,14 +104,21 @@ def grouped_sql(
 
 
 def _distinct_rows(
-    session: SparkSession, query: AnalysedQuery, step: SqlStep, top: _Java, name: str
+    session: SparkSession, query: AnalysedQuery, step: SqlStep, top: _Java, name: str, where: str
 ) -> GroupedSql | None:
     """Return the steps for a DISTINCT; None if its text is more than that."""
     before = without_distinct(step.sql)
     if before is None or shape_of(top_of(analysed_plan(session, before))) != shape_of(top.child()):
         return None
-    types = _types_of(query.frame(session))
-    return GroupedSql(_of(step, before), _distinct_step([*types], name), None, types)
+    rows = query.frame(session)
+    try:
+        return GroupedSql(_of(step, before), _distinct_step(rows.columns, name), None, _types_of(rows))
+    except ValidationError as error:
+        msg = (
+            f"{where}: the columns of SELECT DISTINCT are a key here, and one has a name that no key can have, or that "
+            f"another one has. Give each a name of its own with AS. found={', '.join(map(repr, rows.columns))}"
+        )
+        raise InvalidJobError(msg) from error
 
 
 def _of(step: SqlStep, sql: str) -> SqlStep:
@@ -206,7 +213,8 @@ class _Grouping:
             aggregate = KeyedAggregateStep.model_validate({**settings, "aggregate": calls or counted})
             return aggregate.model_copy(update={"name": name})
         except ValidationError as error:
-            raise TextLostError(str(error)) from error
+            found = ", ".join([*keys, *map(str, calls.values())])
+            raise TextLostError(found) from error
 
     def _call(self, text: str) -> AggregateCall:
         """Return the call in a text. Raise InvalidJobError if a keyed step has no such call."""

@@ -182,6 +182,8 @@ def test_windows_are_those_of_the_step(
     ("sql", "problem"),
     [
         ("SELECT k, first(v) AS f FROM t GROUP BY k", "first goes by the order of rows here"),
+        ("SELECT DISTINCT k, v AS K FROM t", "Give each a name of its own with AS. found='k', 'K'"),
+        ("SELECT DISTINCT 'a\\nb', k FROM t", "Give each a name of its own with AS"),
         ("SELECT k, any_value(v) AS f FROM t GROUP BY k", "a GROUP BY runs as a keyed step, in which there is no"),
         ("SELECT k, collect_list(v) AS l FROM t GROUP BY k", "collect_list needs how many values to keep at most"),
         ("SELECT k, count(DISTINCT v, s) AS n FROM t GROUP BY k", "a GROUP BY runs as a keyed step, in which count"),
