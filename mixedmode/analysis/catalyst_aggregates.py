@@ -18,7 +18,7 @@ from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kin
 from mixedmode.config.calls import named
 from mixedmode.spark.errors import REFUSALS
 
-__all__ = ["Aggregated", "Shown", "TextLostError", "Windowed", "columns_over", "shape_of", "top_of", "windows_of"]
+__all__ = ["Aggregated", "TextLostError", "columns_over", "shape_of", "top_of", "windows_of"]
 
 Java = Any  # an object of the JVM
 
