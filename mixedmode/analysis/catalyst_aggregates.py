@@ -18,13 +18,22 @@ from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kin
 from mixedmode.config.calls import named
 from mixedmode.spark.errors import REFUSALS
 
-__all__ = ["Aggregated", "TextLostError", "columns_over", "shape_of", "top_of", "windows_of"]
+__all__ = [
+    "Aggregated",
+    "Shown",
+    "TextLostError",
+    "columns_over",
+    "replaced",
+    "shape_of",
+    "top_of",
+    "value_of",
+    "windows_of",
+]
 
 Java = Any  # an object of the JVM
 
 _CATALYST = "org.apache.spark.sql.catalyst"
-#: nodes that only choose and name columns and rows
-_ABOVE = frozenset({"Filter", "Project", "SubqueryAlias"})
+_ABOVE = frozenset({"Filter", "Project"})  # nodes of HAVING
 _OPERATORS = frozenset({"DatetimeSub"})  # written with a sign; Spark also has a function for what it stands for
 _SETS = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
 _ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
@@ -38,7 +47,7 @@ class TextLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column of a result: its name, and its value as an expression over keys and calls of an Aggregated."""
+    """A column of a result: its name, and its value as an expression over the columns of a keyed step."""
 
     name: str
     value: Java
@@ -46,11 +55,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """An aggregate and the SELECTs around it that only choose, compute and name columns and rows.
+    """An aggregate, with what HAVING adds to it.
 
     child: the plan of its input. keys, calls: {id: the expression, over the columns of `child`}. columns: {id: the key
-    or the call as a column}. shown: the columns of the whole. conditions: those of HAVING and WHERE, over keys and
-    calls.
+    or the call as a column}. shown: the columns of the whole. conditions: those of HAVING, over keys and calls.
     """
 
     child: Java
@@ -77,16 +85,16 @@ class Aggregated:
         if not node.isStreaming() or not parts.isDefined() or _SETS in str(node.groupingExpressions().toString()):
             return None
         groupings, calls, results = (list(items_of(getattr(parts.get(), f"_{number}")())) for number in (1, 2, 3))
-        values = {id_of(one): _value(one) for one in results}
+        values = {id_of(one): value_of(one) for one in results}
         conditions = []
         for upper in above:
             if kind_of(upper) == "Filter":
-                conditions.append(_replaced(session, upper.condition(), values))
+                conditions.append(replaced(session, upper.condition(), values))
             elif kind_of(upper) == "Project":
-                values = {id_of(one): _replaced(session, _value(one), values) for one in items_of(upper.projectList())}
+                values = {id_of(one): replaced(session, value_of(one), values) for one in items_of(upper.projectList())}
         return cls(
             node.child(),
-            {id_of(one): _value(one) for one in groupings},
+            {id_of(one): value_of(one) for one in groupings},
             {id_of(one.resultAttribute()): one for one in calls},
             {
                 id_of(one): one
@@ -155,7 +163,7 @@ def columns_over(
     given = {id_of(one): one if name is None else _renamed(session, one, name) for one, name in columns}
     relation = _companion(session, "plans.logical.LocalRelation").apply(_sequence(session, [*given.values()]))
     frame = DataFrame(rows_of(session)(session._jsparkSession, relation), session)
-    replaced = [_replaced(session, one, given) for one in expressions]
+    wanted = [replaced(session, one, given) for one in expressions]
     known = [(one, given[number]) for number, one in (made_of or {}).items()]
     texts = [str(_as_called(session, one, given, known).sql()) for one in expressions]
     try:
@@ -163,8 +171,8 @@ def columns_over(
     except REFUSALS as error:
         raise TextLostError(", ".join(texts)) from error
     items = plan.aggregateExpressions() if kind_of(plan) == "Aggregate" else plan.projectList()
-    read = [_value(one) for one in items_of(items)]
-    for text, one, expression in zip(texts, read, replaced, strict=True):
+    read = [value_of(one) for one in items_of(items)]
+    for text, one, expression in zip(texts, read, wanted, strict=True):
         if not one.semanticEquals(expression) and not _cast_once(session, one).semanticEquals(
             _cast_once(session, expression)
         ):
@@ -189,7 +197,8 @@ def _companion(session: SparkSession, name: str) -> Java:
     return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
 
 
-def _value(column: Java) -> Java:
+def value_of(column: Java) -> Java:
+    """Return the expression of a column, without its name."""
     return column.child() if kind_of(column) == "Alias" else column
 
 
@@ -201,11 +210,11 @@ def _renamed(session: SparkSession, column: Java, name: str) -> Java:
     return column.withName(name).withQualifier(_sequence(session, []))
 
 
-def _replaced(session: SparkSession, expression: Java, values: Mapping[int, Java]) -> Java:
+def replaced(session: SparkSession, expression: Java, values: Mapping[int, Java]) -> Java:
     """Return an expression with values in place of its columns."""
     if kind_of(expression) == "AttributeReference":
         return values.get(id_of(expression), expression)
-    return _with_children(session, expression, lambda one: _replaced(session, one, values))
+    return _with_children(session, expression, lambda one: replaced(session, one, values))
 
 
 def _as_called(
