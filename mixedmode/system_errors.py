@@ -8,7 +8,7 @@ import errno
 
 from mixedmode.errors import RetryableError
 
-__all__ = ["DISK_TEXTS", "NOT_A_FOLDER", "system_error", "system_words", "too_many_files"]
+__all__ = ["DISK_TEXTS", "NOT_A_FOLDER", "local_disk_error", "system_error", "system_words", "too_many_files"]
 
 _FILES = ("this process may not open more files", "Raise the limit (`ulimit -n 4096`)")
 _FULL = (
@@ -100,3 +100,19 @@ def too_many_files(error: BaseException, values: str) -> RetryableError | None:
     """
     words = system_words(error) or system_words(str(error))
     return system_error("Too many open files", f"{values}, cause={error}") if words == _FILES else None
+
+
+def local_disk_error(error: BaseException, what: str, values: str) -> RetryableError:
+    """Return the error for temporary files that cannot be written, also where a library reports the cause as text.
+
+    what: what cannot be written. values: say where.
+    """
+    limited = too_many_files(error, values)
+    if limited is not None:
+        return limited
+    why, how = system_words(error) or system_words(str(error)) or ("the system refuses", "Repair the cause")
+    return RetryableError(
+        f"{what} cannot be written to the folder for temporary files: {why}. Nothing of the epoch is committed. {how}, "
+        "or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
+        f"{values}, cause={error}"
+    )

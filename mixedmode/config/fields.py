@@ -36,6 +36,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import unreadable_reference
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NAME_MAX = 200  # a name on a disk has at most 255 bytes, and most names of files have further parts
 _CLASS = re.compile(r"(?:[^\W\d]\w*\.)*[^\W\d]\w*:(?:[^\W\d]\w*\.)*[^\W\d]\w*")
 _UNITS = ("_ms", "_bytes", "_ddl")
 #: longer than any useful window or lateness, and short enough that no event time plus it exceeds 64 bits
@@ -196,20 +197,22 @@ def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _table(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        text = (
-            ": SQL reads it by its name, so the name is letters, digits and _, without a dot, and does not start "
-            f"with a digit. Choose another. found={name}"
-        )
-        raise refusal(((), text))
-    return name
+    return _name(name, "SQL reads it by its name, so the name is letters, digits and _, without a dot, and")
 
 
 def _identifier(name: str) -> str:
+    return _name(name, "this name is letters, digits and _, and")
+
+
+def _name(name: str, rule: str) -> str:
     if not _NAME.fullmatch(name):
-        text = f": this name is letters, digits and _, and does not start with a digit. Choose another. found={name}"
-        raise refusal(((), text))
-    return name
+        text = f": {rule} does not start with a digit. Choose another. found={name}"
+    elif len(name) > _NAME_MAX:
+        longest = f"names of files are made of it, so it has at most {_NAME_MAX} characters"
+        text = f": {longest}. Choose a shorter one. found={name}"
+    else:
+        return name
+    raise refusal(((), text))
 
 
 def _output(name: str) -> str:

@@ -22,10 +22,9 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, StagedFile
 from mixedmode.checkpoint.uploads import Upload, Uploads
 from mixedmode.config.partitions import Partition
-from mixedmode.errors import RetryableError
 from mixedmode.sinks.partitions import FolderRows
 from mixedmode.sinks.row_files import Compression, FileFormat, RowFile, extension_of, open_row_file
-from mixedmode.system_errors import too_many_files
+from mixedmode.system_errors import local_disk_error
 
 __all__ = ["EPOCH_COLUMN", "OPEN_FILES_MAX", "FileFormat", "FileLayout", "OutputWriter", "SinkTask"]
 
@@ -207,12 +206,7 @@ def _on_local_disk(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        msg = (
-            "the local disk does not take the output of this epoch; nothing of it is committed. Free some space there, "
-            "or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
-            f"path={path}"
-        )
-        raise too_many_files(error, f"path={path}") or RetryableError(msg) from error
+        raise local_disk_error(error, "the output", f"path={path}") from error
 
 
 def _slices(table: pa.Table, max_bytes: int) -> Iterator[pa.Table]:

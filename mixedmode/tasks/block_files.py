@@ -23,9 +23,9 @@ from typing import IO, Any
 import pyarrow as pa
 import xxhash
 
-from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.errors import CorruptStateError
 from mixedmode.profile import Profile
-from mixedmode.system_errors import too_many_files
+from mixedmode.system_errors import local_disk_error, too_many_files
 from mixedmode.tasks.block_rows import BlockKind, block_batch
 
 __all__ = ["BLOCK_BYTES_MIN", "BlockReader", "in_files", "place_bytes"]
@@ -70,11 +70,7 @@ class _File:
             while written < len(data):
                 written += self._file.write(data[written:]) or 0
         except OSError as error:
-            raise too_many_files(error, f"path={self._path}") or RetryableError(
-                "the rows of an epoch cannot be written to the folder for temporary files, so they do not get to their "
-                "subtasks. Free some space there, or set TMPDIR to another disk; then start the job again: it resumes "
-                f"from its last checkpoint. path={self._path}, error={error.strerror}"
-            ) from error
+            raise local_disk_error(error, "the rows of an epoch", f"path={self._path}") from error
         place = [kind, str(self._path), self._end, len(data), xxhash.xxh3_64_intdigest(data)]
         self._end += len(data)
         return json.dumps(place).encode()

@@ -400,6 +400,15 @@ def test_what_does_not_belong_together_in_a_section_is_refused(
                 )
             ],
         ),
+        (
+            {"steps": [{"sql": "SELECT 1", "name": "n" * 201}]},
+            [
+                (
+                    "steps[0].name: names of files are made of it, so it has at most 200 characters. Choose a shorter "
+                    f"one. found={'n' * 201}"
+                )
+            ],
+        ),
         ({"spark": {"master": "a", "spark.master": "b"}}, ["spark.master is given twice. Keep one of the two."]),
     ],
 )

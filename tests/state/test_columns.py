@@ -206,7 +206,7 @@ def test_a_disk_that_does_not_take_the_database_is_said_when_it_is_opened(tmp_pa
     with (
         RunWriter(tmp_path / "w") as writer,
         open_replica(tmp_path / "r", [wanted], attempt="a") as replica,
-        pytest.raises(RetryableError, match=r"^the local copy of the state cannot be made"),
+        pytest.raises(RetryableError, match=r"^the local copy of the state cannot be written to "),
     ):
         RocksDBBackend(replica, writer, {0: 1.0}).scan(0, b"\x00\x01\x00", b"\x00\x01\x01")
 

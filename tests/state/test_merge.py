@@ -169,5 +169,5 @@ def test_damage_is_never_taken_for_the_end_of_a_run(tmp_path: Path, monkeypatch:
         table.write_bytes(data)
 
     monkeypatch.setattr(Rdict, "ingest_external_file", ingest_damaged)
-    with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be made"):
+    with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be written to "):
         merged(tmp_path, runs, keeps_tombstones=True)

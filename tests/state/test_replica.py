@@ -1,8 +1,10 @@
 """Replicas hold exactly the wanted runs, whatever happened to them before, and leave committed files alone."""
 
+import errno
 import fcntl
 import hashlib
 import json
+import os
 import pickle
 import shutil
 import subprocess
@@ -23,6 +25,7 @@ from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb import replica as replica_module
 from mixedmode.state.rocksdb.options import BLOOM_BITS_PER_KEY
 from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading, replica_name
+from mixedmode.system_errors import system_words
 from tests.checkpoint.folders import How
 from tests.checkpoint.folders import damage as damage_file
 from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
@@ -313,22 +316,24 @@ def test_a_damaged_table_that_a_compaction_reads_is_no_error_and_the_replica_is_
         shutil.rmtree(tmp_path / "r")
 
 
-def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES, errno.EFBIG])
+def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path, number: int) -> None:
     def fetch(_: Path) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(number, os.strerror(number))
 
     with pytest.raises(RetryableError) as caught:
         open_replica(tmp_path / "r", [WantedRun("run-0", fetch)], attempt="a")
+    why, how = system_words(OSError(number, "")) or ("", "")
     assert str(caught.value) == (
-        "the local copy of the state cannot be made. The committed state is not affected. Free some space there, "
-        f"or repair the disk; then start the job again: it resumes from its last checkpoint. folder={tmp_path / 'r'}, "
-        "cause=[Errno 28] No space left on device"
+        f"the local copy of the state cannot be written to the folder for temporary files: {why}. Nothing of the epoch "
+        f"is committed. {how}, or set TMPDIR to another disk; then start the job again: it resumes from its last "
+        f"checkpoint. folder={tmp_path / 'r'}, cause=[Errno {number}] {os.strerror(number)}"
     )
 
 
 def test_a_place_where_no_replica_can_be_is_retryable(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be made"):
+    with pytest.raises(RetryableError, match=r"^the local copy of the state cannot be written to "):
         open_replica(tmp_path / "file" / "r", [], attempt="a")
 
 

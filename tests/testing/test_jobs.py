@@ -148,6 +148,16 @@ def test_an_output_with_a_name_is_asked_for_by_its_name() -> None:
             rows_of()
 
 
+def test_the_longest_names_of_steps_and_outputs_are_no_longer_than_a_disk_allows() -> None:
+    step, output = "s" * 200, "o" * 200
+    job = orders(parallelism=2, max_parallelism=32768)
+    keyed = job.source("orders").key_by("customer", name=step)
+    totals = keyed.window(tumbling="10m", late=Sink.parquet("late")).aggregate(total="sum(amount)")
+    outputs = run_graph(job.output(output, totals, Sink.parquet("out")), {"orders": ROWS}, live=[{"orders": ROWS}] * 4)
+    assert len(outputs.table(output)) == 5
+    assert outputs.records_late == 20
+
+
 def test_side_outputs_dead_letters_and_the_clock() -> None:
     job = orders().key_by("customer")
     with_large = job.process(

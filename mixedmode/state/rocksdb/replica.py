@@ -44,7 +44,7 @@ from mixedmode.errors import MixedmodeError, RetryableError
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb.columns import ColumnsFolder, NewestRuns
 from mixedmode.state.rocksdb.options import BLOCK_BYTES, replica_options
-from mixedmode.system_errors import too_many_files
+from mixedmode.system_errors import local_disk_error, too_many_files
 
 DEFAULT_CACHE_BYTES = 8 * 1024 * 1024
 _POLL_SECONDS = 0.002
@@ -186,12 +186,7 @@ def building(folder: Path) -> Iterator[None]:
     except MixedmodeError:
         raise
     except Exception as error:  # rocksdict raises plain Exception
-        msg = (
-            "the local copy of the state cannot be made. The committed state is not affected. Free some space there, "
-            "or repair the disk; then start the job again: it resumes from its last checkpoint. "
-            f"folder={folder}, cause={error}"
-        )
-        raise too_many_files(error, f"folder={folder}") or RetryableError(msg) from error
+        raise local_disk_error(error, "the local copy of the state", f"folder={folder}") from error
 
 
 def _opened(folder: Path, wanted: Sequence[WantedRun], cache_bytes: int) -> Rdict:
