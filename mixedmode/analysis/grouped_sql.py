@@ -33,7 +33,7 @@ from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["GroupedSql", "grouped_sql"]
+__all__ = ["GroupedSql", "free_name", "grouped_sql", "is_free", "item_of"]
 
 _Java = Any  # an object of the JVM
 _NO_NAME = re.compile(r"\W+", re.ASCII)
@@ -161,12 +161,12 @@ class _Grouping:
             taken |= {_WINDOW, str(self._windowed.time.name()).lower()}
         for shown in aggregated.shown:
             root = aggregated.root_of(shown.value)
-            if root is not None and root not in names and _is_free(shown.name, taken):
+            if root is not None and root not in names and is_free(shown.name, taken):
                 names[root] = shown.name
                 taken.add(shown.name.lower())
         for number, expression in {**self._keys, **aggregated.calls}.items():
             if number not in names:
-                names[number] = _free_name(_COLUMN_ID.sub("", str(expression.toString())), taken)
+                names[number] = free_name(_COLUMN_ID.sub("", str(expression.toString())), taken)
         return names
 
     def _read_columns(self) -> dict[int, tuple[_Java, str]]:
@@ -182,7 +182,7 @@ class _Grouping:
             for column in items_of(call.references().toSeq()):
                 number = id_of(column)
                 if number not in found:
-                    found[number] = (column, plain.get(number) or _free_name(str(column.name()), taken))
+                    found[number] = (column, plain.get(number) or free_name(str(column.name()), taken))
         return found
 
     def _before(self, parts: tuple[str, str]) -> SqlStep:
@@ -191,7 +191,7 @@ class _Grouping:
         wanted = keys + [column for column in self._columns.values() if column[1] not in {name for _, name in keys}]
         read = {id_of(one): one for value, _ in wanted for one in items_of(value.references().toSeq())}
         texts = columns_over(self._session, [(one, None) for one in read.values()], [value for value, _ in wanted])
-        items = ", ".join(_item(text, name) for text, (_, name) in zip(texts, wanted, strict=True))
+        items = ", ".join(item_of(text, name) for text, (_, name) in zip(texts, wanted, strict=True))
         prefix, rest = parts
         sql = f"{prefix}SELECT {items} {rest.strip()}"
         plan = analysed_plan(self._session, sql)
@@ -209,7 +209,7 @@ class _Grouping:
             if not calls and self._window is None:
                 return _distinct_step(keys, name)
             settings |= {} if self._window is None else {"window": self._window}
-            counted = {_free_name("count", {*map(str.lower, keys), *WINDOW_COLUMNS}): "count(*)"}  # a step has a result
+            counted = {free_name("count", {*map(str.lower, keys), *WINDOW_COLUMNS}): "count(*)"}  # a step has a result
             aggregate = KeyedAggregateStep.model_validate({**settings, "aggregate": calls or counted})
             return aggregate.model_copy(update={"name": name})
         except ValidationError as error:
@@ -243,7 +243,7 @@ class _Grouping:
         values = [shown.value for shown in aggregated.shown]
         made_of = {**aggregated.keys, **aggregated.calls}
         texts = columns_over(self._session, given, [*values, *aggregated.conditions], made_of=made_of)
-        items = ", ".join(_item(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
+        items = ", ".join(item_of(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
         conditions = " AND ".join(texts[len(values) :])
         source = PREVIOUS if self._windowed is None else _AS_STRUCT
         where = f" WHERE {conditions}" if conditions else ""
@@ -264,11 +264,12 @@ def _as_written(call: str) -> str:
     return text.replace(", 1L)", ")", 1) if text.startswith("percentile(") else text
 
 
-def _is_free(name: str, taken: Collection[str]) -> bool:
+def is_free(name: str, taken: Collection[str]) -> bool:
+    """Return whether a column of a step may have a name.  taken: names that other columns have, in lower case."""
     return is_column(name) and not name.startswith("_") and name.lower() not in taken
 
 
-def _free_name(text: str, taken: set[str]) -> str:
+def free_name(text: str, taken: set[str]) -> str:
     """Return a name for a text, and add it to those that are taken, which are in lower case."""
     base = _NO_NAME.sub("_", text).strip("_")[:60] or "column"
     base = base if is_column(base) else f"column_{base}"
@@ -285,6 +286,7 @@ def _numbered(base: str) -> Iterator[str]:
         number += 1
 
 
-def _item(text: str, name: str) -> str:
+def item_of(text: str, name: str) -> str:
+    """Return an expression with a name, for a SELECT; a column that has the name is written without it."""
     shown = name if is_column(name) else quoted(name)
     return text if text.rpartition(".")[2] == shown else f"{text} AS {shown}"
