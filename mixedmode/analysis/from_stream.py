@@ -46,6 +46,7 @@ _KEEP_NAMES = frozenset({"Filter", *PASSED})
 _INSTEAD: Mapping[str, str] = {
     "Join": "Write a job with a source for each side, and use a step with join, or a dimension for a static table.",
     "Union": "Write a job with two sources, and a step with UNION ALL.",
+    "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",
     "View": "Begin the query with spark.readStream.",
 }
 
@@ -87,7 +88,7 @@ class StreamReader:
         self._below, self._levels = (levels[: times[0]], levels[times[0] + 1 :]) if times else ([], levels)
         self._check_time()
         arguments = {} if self._time is None else self._event_time(self._time)
-        found = stream_source(self._leaf)
+        found = stream_source(session, self._leaf)
         self.source = StreamSource(found.format, {**found.arguments, **arguments})
 
     def _chain(self) -> tuple[_Java, list[_Level]]:

@@ -1,5 +1,6 @@
 """A streaming DataFrame becomes a source and steps, which return the rows of the same DataFrame in Spark's batch."""
 
+import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -173,6 +174,12 @@ def test_a_job_keeps_what_sql_means_in_the_session(spark: SparkSession, tmp_path
         )
 
 
+def sql_of(given: DataFrame, text: str) -> DataFrame:
+    """The rows of a text over the view d."""
+    with views(given.sparkSession, {"d": given}):
+        return given.sparkSession.sql(text)
+
+
 def plus_one(value: int) -> str:
     return str(value + 1)
 
@@ -184,6 +191,8 @@ def plus_one(value: int) -> str:
         (lambda d: d.cube("k").count(), "found=an aggregate without keys, or with several sets of them"),
         (lambda d: d.join(d.sparkSession.range(3), d["v"] == F.col("id")), "or a dimension .* found=Join"),
         (lambda d: d.select("k").union(d.select("k")), "a step with UNION ALL. found=Union"),
+        (lambda d: sql_of(d, "WITH c AS (SELECT k FROM d) SELECT * FROM c"), "a temporary view, .* found=WithCTE"),
+        (lambda d: sql_of(d, "SELECT k FROM d WHERE EXISTS (SELECT 1)"), "does not read the text .* found=SELECT k"),
         (lambda d: d.limit(3), "Use key-by with top .* found=GlobalLimit"),
         (lambda d: d.withWatermark("at", "1 hour"), "call withWatermark once. found=a second withWatermark"),
         (lambda d: d.select(F.udf(plus_one, useArrow=False)("v")), "does not read the text .* found=.*plus_one"),
@@ -209,6 +218,10 @@ def test_what_a_job_cannot_take_over_is_refused(stream: DataFrame, query: Query,
         (
             lambda s, path: s.readStream.schema(DDL).parquet(path).groupBy(F.window("at", "1 day")).count(),
             "Call withWatermark before it. found=window without",
+        ),
+        (
+            lambda s, path: s.readStream.schema(DDL).parquet(path).select("k", "_metadata.file_name"),
+            "the query reads _metadata",
         ),
         (
             lambda s, path: s.readStream.schema(DDL).parquet(path).where("v > 1").withWatermark("at", "1 day"),
@@ -378,11 +391,19 @@ def test_a_job_of_a_stream_goes_on_where_it_stopped(spark: SparkSession, table: 
     assert Counter(map(shown, result.table().to_pylist())) == expected
 
 
+def test_a_relative_path_is_one_of_the_folder_in_which_spark_was_started(spark: SparkSession, folder: Path) -> None:
+    (folder / "in").mkdir()
+    jvm: Any = spark.sparkContext._jvm
+    started_in = jvm.java.lang.System.getProperty("user.dir")
+    frame = spark.readStream.schema(DDL).parquet(os.path.relpath(folder / "in", started_in))
+    assert Job.from_stream(frame, "taken", mode="batch").settings.sources["records"].place == f"parquet {folder / 'in'}"
+
+
 def test_the_job_in_the_documents(spark: SparkSession, folder: Path) -> None:
     block = next(one for one in blocks("python") if "from_stream" in one.text)
     names: dict[str, Any] = {}
-    exec(compile(block.text, str(block), "exec"), names)
-    (folder / "data" / "orders").mkdir(parents=True)
+    exec(compile(block.text.replace("data/orders", str(folder / "data")), str(block), "exec"), names)
+    (folder / "data").mkdir()
     job = names["totals"](spark)
     assert job.validate()["sink"].names == ["window", "user", "orders", "sum(amount)"]
     assert "tumbling" in job.explain()
