@@ -13,10 +13,11 @@ from itertools import repeat
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
 from mixedmode.config.calls import named
@@ -85,6 +86,37 @@ def _analysis_only(session: SparkSession) -> _Java:
     return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
 
 
+def have_same_rows(session: SparkSession, first: _Java, second: _Java) -> bool:
+    """Return whether two analysed plans differ at most in the names of queries, and in what these pass on unchanged."""
+    rules = _naming_rules(session)
+    plans = [first, second]
+    for rule in rules:
+        plans = [rule.apply(plan) for plan in plans]
+    return bool(plans[0].sameResult(plans[1]))
+
+
+def without_with(session: SparkSession, plan: _Java) -> _Java:
+    """Return an analysed plan with the queries of WITH in place of their names."""
+    return _naming_rules(session)[2].apply(plan)
+
+
+@lru_cache(maxsize=4)
+def _naming_rules(session: SparkSession) -> tuple[_Java, ...]:
+    """Return Spark's rules that replace names of queries by the queries."""
+    jvm: _Java = session.sparkContext._jvm
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    inline = catalyst.optimizer.InlineCTE
+    try:
+        with_ = inline(True, False, False)
+    except Py4JError:  # of Spark 4.1
+        with_ = inline(True, False)
+    views, aliases = (
+        getattr(getattr(catalyst.analysis, f"{name}$"), "MODULE$")
+        for name in ("EliminateView", "EliminateSubqueryAliases")
+    )
+    return views, aliases, with_, getattr(getattr(catalyst.optimizer, "RemoveNoopOperators$"), "MODULE$")
+
+
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:
     """Return the analysed plan of a frame, down to the plan of the frame `until` that it was made from."""
     return _Reader(frame.sparkSession, (), until=analysed(until)).node(analysed(frame))
@@ -119,7 +151,7 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
     Spark assigns a new id to a renamed column; then the id here is that of the column before.
     """
     plan = analysed(frame)
-    renamed = dict(_renamed(plan))
+    renamed = dict(_renamed(plan, {}))
     found = {}
     for name, own in columns_of(plan.output()):
         number = own
@@ -129,14 +161,22 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
     return found
 
 
-def _renamed(plan: _Java) -> Iterator[tuple[int, int]]:
-    """Yield (id, id before) of each column that a projection only renames."""
-    if kind_of(plan) == "Project":
+def _renamed(plan: _Java, defined: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
+    """Yield (id, id before) of each column that a projection or the name of a query only renames.
+
+    defined: {id of a query of WITH that is read before: the ids of its columns}.
+    """
+    kind = kind_of(plan)
+    if kind == "CTERelationDef":
+        defined[plan.id()] = ids_of(plan.output())
+    elif kind == "CTERelationRef":
+        yield from zip(ids_of(plan.output()), defined.get(plan.cteId(), ()), strict=False)
+    elif kind == "Project":
         for expression in items_of(plan.projectList()):
             if kind_of(expression) == "Alias" and kind_of(expression.child()) == "AttributeReference":
                 yield id_of(expression), id_of(expression.child())
     for child in items_of(plan.children()):
-        yield from _renamed(child)
+        yield from _renamed(child, defined)
 
 
 def analysed(frame: DataFrame) -> _Java:

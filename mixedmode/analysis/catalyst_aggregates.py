@@ -20,6 +20,7 @@ from mixedmode.spark.errors import REFUSALS
 
 __all__ = [
     "Aggregated",
+    "Shown",
     "TextLostError",
     "columns_over",
     "companion",
@@ -39,8 +40,7 @@ __all__ = [
 Java = Any  # an object of the JVM
 
 _CATALYST = "org.apache.spark.sql.catalyst"
-#: nodes that only choose and name columns and rows
-_ABOVE = frozenset({"Filter", "Project", "SubqueryAlias"})
+_ABOVE = frozenset({"Filter", "Project"})  # nodes of HAVING
 _OPERATORS = frozenset({"DatetimeSub"})  # written with a sign; Spark also has a function for what it stands for
 _SETS = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
 _ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
@@ -54,7 +54,7 @@ class TextLostError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A column of a result: its name, and its value as an expression over keys and calls of an Aggregated."""
+    """A column of a result: its name, and its value as an expression over the columns of a keyed step."""
 
     name: str
     value: Java
@@ -62,11 +62,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Aggregated:
-    """An aggregate and the SELECTs around it that only choose, compute and name columns and rows.
+    """An aggregate, with what HAVING adds to it.
 
     child: the plan of its input. keys, calls: {id: the expression, over the columns of `child`}. columns: {id: the key
-    or the call as a column}. shown: the columns of the whole. conditions: those of HAVING and WHERE, over keys and
-    calls.
+    or the call as a column}. shown: the columns of the whole. conditions: those of HAVING, over keys and calls.
     """
 
     child: Java

@@ -22,12 +22,12 @@ from mixedmode.analysis.catalyst_aggregates import (
     value_of,
 )
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
-from mixedmode.analysis.grouped_sql import free_name
 from mixedmode.analysis.same_plans import PASSED
 from mixedmode.analysis.sql_checks import instead_of
 from mixedmode.analysis.stream_source import LEAVES, StreamSource, stream_source
 from mixedmode.analysis.stream_text import StreamText, WindowCall
 from mixedmode.analysis.stream_windows import window_call
+from mixedmode.analysis.written_sql import free_name
 from mixedmode.config import DeduplicateStep, SqlStep
 from mixedmode.config.calls import is_column
 from mixedmode.config.graph import PREVIOUS

@@ -8,9 +8,9 @@ Example: `SELECT date(at) AS day, sum(v) / count(*) AS mean FROM t WHERE v > 0 G
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
@@ -27,55 +27,77 @@ from mixedmode.analysis.catalyst_aggregates import (
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.query_text import before_group_by, without_distinct
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep
-from mixedmode.config.calls import AggregateCall, is_column, quoted
+from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep, TopStep
+from mixedmode.config.calls import AggregateCall, quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["GroupedSql", "free_name", "grouped_sql", "is_free", "item_of"]
+__all__ = ["WINDOWS_OF_RESULTS", "GroupedSql", "grouped_sql"]
 
 _Java = Any  # an object of the JVM
-_NO_NAME = re.compile(r"\W+", re.ASCII)
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
 _NUMBER = re.compile(r"CAST\(([\d.]+)BD AS DOUBLE\)")  # a number that Spark reads as a double
 _WINDOW = "window"
 _AS_STRUCT = f"(SELECT *, named_struct('start', window_start, 'end', window_end) AS {_WINDOW} FROM {PREVIOUS})"  # noqa: S608
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
+#: what to write for windows of the results of a GROUP BY
+WINDOWS_OF_RESULTS = (
+    "For windows of its results, write it as a step with key-by, window and aggregate, and the other one in a sql step "
+    "after it, with window(window_time, ...)."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedSql:
-    """The steps that a sql step with a GROUP BY means.
+    """The steps that a sql step with a GROUP BY, a DISTINCT or a ROW_NUMBER means.
 
     before: returns the columns that `step` reads. after: makes rows of the results of `step`; None if these are the
     rows already. types: {column: its type} of the rows. time: the column that the windows go by, if there are any.
     """
 
     before: SqlStep
-    step: KeyedAggregateStep | DeduplicateStep
+    step: KeyedAggregateStep | DeduplicateStep | TopStep
     after: SqlStep | None
     types: Mapping[str, str]
     time: str | None = None
 
-    def check_time(self, event_time: str | None, where: str) -> None:
+    def over_changes(self) -> Self:
+        """Return the steps for an input that may retract rows: a key is in the result as long as it has a row."""
+        if not isinstance(self.step, DeduplicateStep):
+            return self
+        keys = self.step.key_columns
+        step = _aggregate_step({"key-by": list(keys)}, {}, keys, self.step.name)
+        after = f"SELECT {', '.join(map(quoted, keys))} FROM {PREVIOUS}"  # noqa: S608 - the job's own SQL
+        return replace(self, step=step, after=self.after or with_text(self.before, after))
+
+    def check_time(self, event_time: str | None, where: str, *, is_of_results: bool) -> None:
         """Raise InvalidJobError, beginning with `where`, if the windows go by another column than the event time.
 
-        event_time: that of the input of the step; None if it has none.
+        event_time: that of the input of the step; None if it has none. is_of_results: the input is made of the results
+        of a keyed step.
         """
-        if self.time is not None and event_time is None:
+        if self.time is None or event_time is not None:
+            return
+        if is_of_results:
+            msg = (
+                f"{where}: windows go by event time, and this column of the results of a GROUP BY is none. "
+                f"{WINDOWS_OF_RESULTS} found={self.time}"
+            )
+        else:
             msg = (
                 f"{where}: windows go by the event time of a source, and this one goes by another column, or the sql "
                 f"steps before have not kept that one. Set `event-time` on the source to it. found={self.time}"
             )
-            raise InvalidJobError(msg)
+        raise InvalidJobError(msg)
 
     def check(self, frame: DataFrame, where: str) -> None:
         """Raise InvalidJobError, beginning with `where`, if the steps return other columns than the text."""
-        found = _types_of(frame)
+        found = types_of(frame)
         if [*found.items()] != [*self.types.items()]:
             msg = (
-                f"{where}: a GROUP BY runs as a keyed step, whose columns have other types here than in Spark's batch. "
+                f"{where}: this runs as a keyed step, whose columns have other types here than in Spark's batch. "
                 f"{_WRITE} found={found}, expected={self.types}"
             )
             raise InvalidJobError(msg)
@@ -112,7 +134,7 @@ def _distinct_rows(
         return None
     rows = query.frame(session)
     try:
-        return GroupedSql(_of(step, before), _distinct_step(rows.columns, name), None, _types_of(rows))
+        return GroupedSql(with_text(step, before), _distinct_step(rows.columns, name), None, types_of(rows))
     except ValidationError as error:
         msg = (
             f"{where}: the columns of SELECT DISTINCT are a key here, and one has a name that no key can have, or that "
@@ -121,13 +143,17 @@ def _distinct_rows(
         raise InvalidJobError(msg) from error
 
 
-def _of(step: SqlStep, sql: str) -> SqlStep:
-    """Return a sql step with another text."""
-    return step.model_copy(update={"sql": sql})
-
-
 def _distinct_step(columns: Sequence[str], name: str) -> DeduplicateStep:
     step = DeduplicateStep.model_validate({"key-by": columns, "deduplicate": {"keep": "any"}})
+    return step.model_copy(update={"name": name})
+
+
+def _aggregate_step(
+    settings: Mapping[str, object], calls: Mapping[str, AggregateCall], keys: Collection[str], name: str | None
+) -> KeyedAggregateStep:
+    """Return a step with these calls. A step has a result, so it counts the rows where there are none."""
+    counted = {free_name("count", {*map(str.lower, keys), *WINDOW_COLUMNS}): "count(*)"}
+    step = KeyedAggregateStep.model_validate({**settings, "aggregate": calls or counted})
     return step.model_copy(update={"name": name})
 
 
@@ -142,14 +168,25 @@ class _Grouping:
         self._windowed = windows_of(aggregated)
         self._window = None if self._windowed is None else window_settings(session, step.sql, where)
         self._keys = {n: key for n, key in aggregated.keys.items() if self._windowed is None or n != self._windowed.key}
+        self._check_keys()
         self._names = self._chosen_names()
         self._columns = self._read_columns()
 
     def steps(self, query: AnalysedQuery, name: str, parts: tuple[str, str]) -> GroupedSql:
         """Return the steps.  parts: the text before the SELECT, and that from FROM to GROUP BY."""
-        types = _types_of(query.frame(self._session))
+        types = types_of(query.frame(self._session))
         time = None if self._windowed is None else str(self._windowed.time.name())
         return GroupedSql(self._before(parts), self._step(name), self._after(), types, time)
+
+    def _check_keys(self) -> None:
+        """Raise InvalidJobError for a key with fields, such as the windows of another GROUP BY."""
+        for key in self._keys.values():
+            if kind_of(key.dataType()) == "StructType":
+                msg = (
+                    f"{self._where}: a value with fields cannot be a key here. Group by its fields, as in GROUP BY "
+                    f"window.start, window.end. found={_shown(key)}"
+                )
+                raise InvalidJobError(msg)
 
     def _chosen_names(self) -> dict[int, str]:
         """Return {id: name} of the keys and calls: that of a result which is one of them, or one made of its text."""
@@ -189,16 +226,8 @@ class _Grouping:
         """Return the sql of the keys and columns. Its FROM and WHERE are those of the text, word by word."""
         keys = [(key, self._names[number]) for number, key in self._keys.items()]
         wanted = keys + [column for column in self._columns.values() if column[1] not in {name for _, name in keys}]
-        read = {id_of(one): one for value, _ in wanted for one in items_of(value.references().toSeq())}
-        texts = columns_over(self._session, [(one, None) for one in read.values()], [value for value, _ in wanted])
-        items = ", ".join(item_of(text, name) for text, (_, name) in zip(texts, wanted, strict=True))
-        prefix, rest = parts
-        sql = f"{prefix}SELECT {items} {rest.strip()}"
-        plan = analysed_plan(self._session, sql)
         child = self._aggregated.child if self._windowed is None else self._windowed.child
-        if shape_of(top_of(plan).child()) != shape_of(child):
-            raise TextLostError(rest.strip())
-        return _of(self._given, sql)
+        return selected(self._session, self._given, parts, wanted, child)
 
     def _step(self, name: str) -> KeyedAggregateStep | DeduplicateStep:
         keys = [self._names[number] for number in self._keys]
@@ -209,9 +238,7 @@ class _Grouping:
             if not calls and self._window is None:
                 return _distinct_step(keys, name)
             settings |= {} if self._window is None else {"window": self._window}
-            counted = {free_name("count", {*map(str.lower, keys), *WINDOW_COLUMNS}): "count(*)"}  # a step has a result
-            aggregate = KeyedAggregateStep.model_validate({**settings, "aggregate": calls or counted})
-            return aggregate.model_copy(update={"name": name})
+            return _aggregate_step(settings, calls, keys, name)
         except ValidationError as error:
             found = ", ".join([*keys, *map(str, calls.values())])
             raise TextLostError(found) from error
@@ -237,21 +264,18 @@ class _Grouping:
         aggregated, names = self._aggregated, self._names
         roots = [aggregated.root_of(shown.value) for shown in aggregated.shown]
         is_same = [names.get(-1 if root is None else root) for root in roots] == [one.name for one in aggregated.shown]
-        if is_same and roots == [*self._keys, *aggregated.calls] and not aggregated.conditions:
+        is_whole = self._windowed is None and roots == [*self._keys, *aggregated.calls]
+        if is_same and is_whole and not aggregated.conditions:
             return None
         given = [(column, names[number]) for number, column in aggregated.columns.items()]
         values = [shown.value for shown in aggregated.shown]
         made_of = {**aggregated.keys, **aggregated.calls}
         texts = columns_over(self._session, given, [*values, *aggregated.conditions], made_of=made_of)
-        items = ", ".join(item_of(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
+        items = ", ".join(item(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
         conditions = " AND ".join(texts[len(values) :])
         source = PREVIOUS if self._windowed is None else _AS_STRUCT
         where = f" WHERE {conditions}" if conditions else ""
-        return _of(self._given, f"SELECT {items} FROM {source}{where}")  # noqa: S608 - the job's own SQL
-
-
-def _types_of(frame: DataFrame) -> dict[str, str]:
-    return {field.name: field.dataType.simpleString() for field in frame.schema}
+        return with_text(self._given, f"SELECT {items} FROM {source}{where}")  # noqa: S608 - the job's own SQL
 
 
 def _as_written(call: str) -> str:
@@ -264,29 +288,5 @@ def _as_written(call: str) -> str:
     return text.replace(", 1L)", ")", 1) if text.startswith("percentile(") else text
 
 
-def is_free(name: str, taken: Collection[str]) -> bool:
-    """Return whether a column of a step may have a name.  taken: names that other columns have, in lower case."""
-    return is_column(name) and not name.startswith("_") and name.lower() not in taken
-
-
-def free_name(text: str, taken: set[str]) -> str:
-    """Return a name for a text, and add it to those that are taken, which are in lower case."""
-    base = _NO_NAME.sub("_", text).strip("_")[:60] or "column"
-    base = base if is_column(base) else f"column_{base}"
-    name = next(one for one in _numbered(base) if one.lower() not in taken)
-    taken.add(name.lower())
-    return name
-
-
-def _numbered(base: str) -> Iterator[str]:
-    yield base
-    number = 2
-    while True:
-        yield f"{base}_{number}"
-        number += 1
-
-
-def item_of(text: str, name: str) -> str:
-    """Return an expression with a name, for a SELECT; a column that has the name is written without it."""
-    shown = name if is_column(name) else quoted(name)
-    return text if text.rpartition(".")[2] == shown else f"{text} AS {shown}"
+def _shown(key: _Java) -> str:
+    return str(key.name() if kind_of(key) == "AttributeReference" else key.sql())

@@ -34,7 +34,8 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import records_read
-from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, by_their_names, steps_of_group_by, unread_inputs
+from mixedmode.analysis.sql_steps import SqlReads, by_their_names, unread_inputs
+from mixedmode.analysis.sql_texts import SqlTexts
 from mixedmode.analysis.told_apart import check_told_apart
 from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, OneInputStep, SqlStep
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
@@ -190,15 +191,15 @@ class _Walk:
             if not isinstance(own, MapStep):
                 self._roots.emitted[name] = EmittedRows(Changelog.APPEND, own.event_time)
             self._roots.upstream[name] = frozenset(self._sources)
-            self._emit(index, name, fields, is_map=isinstance(step, MapStep))
+            self._relations["steps", index] = self._emitted(name, fields, is_map=isinstance(step, MapStep))
 
-    def _emit(self, index: int, name: str, fields: Sequence[pa.Field], *, is_map: bool = False) -> None:
-        """Let these columns be the rows of a step."""
+    def _emitted(self, name: str, fields: Sequence[pa.Field], *, is_map: bool = False) -> Relation:
+        """Return the rows of a stage with these columns."""
         frame = stand_in(self._session, fields)
         sources, stages = ((name,), ()) if is_map else ((), (name,))
         if not is_map:
             self._inputs.stages[name] = frame
-        self._relations["steps", index] = Relation(name, frame, sources=sources, stages=stages, root=frame)
+        return Relation(name, frame, sources=sources, stages=stages, root=frame)
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps, after `walk` has found no mistake."""
@@ -253,31 +254,23 @@ class _Walk:
         before = self._steps[index - 1] if index else None
         named = by_their_names(step, index, None if before is None else before.name, inputs)
         readable = SqlReads(named, self._tables)
-        makes, where = sql_id(step, index), self._where("steps", index, "sql")
-        grouped = steps_of_group_by(self._session, step, readable, makes, where)
-        own, name = (step, makes) if grouped is None else (grouped.before, f"{makes}-input")
-        rows, used = analysed_sql(self._session, own, readable, self._roots, name, where, self._found)
+        where = self._where("steps", index, "sql")
+        texts = SqlTexts(self._session, self._roots, partial(self._add_grouped, where), where, self._found)
+        rows, used = texts.rows(step, readable, sql_id(step, index))
         self._found += unread_inputs(step, inputs, used, self._where("steps", index, "from"))
-        if grouped is not None:
-            rows = self._add_grouped(index, grouped, rows, where)
         check_columns(rows.frame, where)
         self._relations["steps", index] = rows
 
-    def _add_grouped(self, index: int, grouped: GroupedSql, given: Relation, where: str) -> Relation:
-        """Add the stage of a GROUP BY, and return the rows of the sql step.  given: the rows that the stage reads."""
+    def _add_grouped(self, where: str, grouped: GroupedSql, given: Relation) -> Relation:
+        """Add the stage of a GROUP BY, and return its rows.  given: the rows that the stage reads."""
         if self._first_input is None:
             self._first_input = given.frame
         upstream = self._roots.upstream_of([given], self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
-        grouped.check_time(upstream.event_time, where)
+        grouped.check_time(upstream.event_time, where, is_of_results=bool(upstream.reads.stages))
         stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
         self._inputs.relations[stage.operator_id] = [given]
-        self._append(index, stage)
-        rows = self._relations["steps", index]
-        if grouped.after is not None:
-            named, name = SqlReads({PREVIOUS: rows}, {}), f"{stage.operator_id}-rows"
-            rows, _ = analysed_sql(self._session, grouped.after, named, self._roots, name, where, self._found)
-        grouped.check(rows.frame, where)
-        return rows
+        self._append(stage)
+        return self._rows_of(stage)
 
     def _add_map(self, index: int, step: MapStep, given: Relation) -> None:
         if self._first_input is None:
@@ -297,8 +290,9 @@ class _Walk:
         stage = map_stage(step, of_step, self._spec, partial(self._where, "steps", index))
         self._maps.append(stage)
         self._roots.upstream[stage.operator_id] = reads.upstream
-        self._emit(index, stage.operator_id, stage.operator.output_fields, is_map=True)
-        check_columns(self._relations["steps", index].frame, self._where("steps", index, "output"))
+        rows = self._emitted(stage.operator_id, stage.operator.output_fields, is_map=True)
+        self._relations["steps", index] = rows
+        check_columns(rows.frame, self._where("steps", index, "output"))
 
     def _add_keyed(self, index: int, step: KeyedStep, inputs: Sequence[Relation]) -> None:
         if self._first_input is None:
@@ -348,7 +342,8 @@ class _Walk:
             stage = analysed_broadcasts(step, stage, mains, others, of_one, where)
         self._inputs.relations[stage.operator_id] = [*mains, *others]
         self._stage_of_step[index] = stage
-        self._append(index, stage)
+        self._append(stage)
+        self._relations["steps", index] = self._rows_of(stage)
 
     def _with_computed_keys(self, given: Relation, step: OneInputStep, where: Where, *, is_changelog: bool) -> Relation:
         frame, sql = with_computed_keys(given.frame, step, PREVIOUS, where, is_changelog=is_changelog)
@@ -384,14 +379,16 @@ class _Walk:
             self._inputs.relations[entry_of(name)] = [given]
             return
         self._inputs.relations[upsert.operator_id] = [given]
-        self._append(None, upsert)
+        self._append(upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
         self._results[name] = result_of_stage(upsert, own, where)
 
-    def _append(self, index: int | None, stage: KeyedStage) -> None:
+    def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)
         self._roots.emitted[stage.operator_id] = stage.emitted
         self._roots.upstream[stage.operator_id] = stage.reads.upstream
-        if index is not None:
-            fields = [field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN]
-            self._emit(index, stage.operator_id, fields)
+
+    def _rows_of(self, stage: KeyedStage) -> Relation:
+        """Return the rows of a stage for later steps."""
+        fields = [field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN]
+        return self._emitted(stage.operator_id, fields)

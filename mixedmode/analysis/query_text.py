@@ -1,63 +1,214 @@
-"""The text around GROUP BY and DISTINCT, found without Spark: words outside of quotes, comments and parentheses.
+"""The queries of a SQL text, found without Spark: words outside of quotes and comments, by their parentheses.
 
 Example: in `WITH c AS (SELECT 1) SELECT k FROM c WHERE k > 0 GROUP BY k`, the text before the GROUP BY has the parts
 `WITH c AS (SELECT 1) ` and `FROM c WHERE k > 0 `.
 """
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
-__all__ = ["before_group_by", "without_distinct"]
+__all__ = ["InnerQuery", "before_group_by", "before_qualify", "has_groups", "inner_queries", "without_distinct"]
 
-#: text that is skipped, or a word or a parenthesis; a backslash escapes in strings, as in Spark
+#: text that is skipped, or a word, a parenthesis or a comma; a backslash escapes in strings, as in Spark
 _TOKEN = re.compile(
-    r"""(?P<skipped>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/)|(?P<token>\w+|[()])""", re.DOTALL
+    r"""(?P<skipped>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/)|(?P<token>`[^`]*`|\w+|[(),])""", re.DOTALL
 )
+_IN_DEFINITION = frozenset({"as", "(", "max"})  # what may follow a parenthesis in WITH
+
+
+@dataclass(frozen=True, slots=True)
+class InnerQuery:
+    """A query in parentheses that has a GROUP BY, a DISTINCT or a ROW_NUMBER, but none in a query inside it.
+
+    sql: its text, with those definitions of WITH around it that it names. before, after: the text around it.
+    """
+
+    sql: str
+    before: str
+    after: str
+
+    def rest(self, name: str) -> str:
+        """Return the text around the query, which reads the rows of the query as a table of this name."""
+        return _without_unused(f"{self.before}SELECT * FROM {name}{self.after}")  # noqa: S608 - the job's own SQL
+
+
+@dataclass
+class _Definition:
+    """A query of WITH: its name, and the positions of its text."""
+
+    name: str
+    start: int
+    end: int | None = None
 
 
 @dataclass
 class _Query:
-    """The positions of SELECT and FROM in a query between parentheses."""
+    """A query between parentheses, or the whole text.
 
+    start, end: its positions. body: where it begins after WITH. select, from_: positions of the last SELECT and of its
+    FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify: positions of DISTINCT and
+    QUALIFY. has_ranks: it has ROW_NUMBER.
+    """
+
+    start: int
+    outer: "_Query | None" = None
+    end: int = 0
+    body: int | None = None
     select: int | None = None
     from_: int | None = None
+    groups: list[tuple[int | None, int | None, int]] = field(default_factory=list)
+    distinct: list[int] = field(default_factory=list)
+    qualify: list[int] = field(default_factory=list)
+    has_ranks: bool = False
+    definitions: list[_Definition] = field(default_factory=list)
+    is_recursive: bool = False
+    defines: bool = False
+
+    def read(self, position: int, token: str, start: int, before: str) -> None:
+        """Note a token.  before, start: the token before it, and where the text after that one begins."""
+        match token:
+            case "with" if self.body is None and not self.definitions:
+                self.defines = True
+            case _ if self.defines:
+                self._define(position, token, start, before)
+        if self.body is None and not self.defines:
+            self.body = position
+        match before, token:
+            case _, "select":
+                self.select, self.from_ = position, None
+            case "select", "distinct":
+                self.distinct.append(position)
+            case word, "from" if self.from_ is None and word != "distinct":  # IS DISTINCT FROM
+                self.from_ = position
+            case _, "qualify":
+                self.qualify.append(position)
+            case _, "row_number":
+                self.has_ranks = True
+            case "group", "by":
+                self.groups.append((self.select, self.from_, start))
+
+    def _define(self, position: int, token: str, start: int, before: str) -> None:
+        match before, token:
+            case "with", "recursive":
+                self.is_recursive = True
+            case (("with" | "recursive" | ","), _):
+                self.definitions.append(_Definition(token.strip("`"), position))
+            case ")", ",":
+                self.definitions[-1].end = start + 1
+            case ")", _ if token not in _IN_DEFINITION:
+                self.definitions[-1].end = start + 1
+                self.defines = False
+
+    @property
+    def is_grouped(self) -> bool:
+        """True if the query itself has a GROUP BY, a DISTINCT or a ROW_NUMBER."""
+        return bool(self.groups or self.distinct) or self.has_ranks
 
 
 def before_group_by(sql: str) -> tuple[str, str] | None:
     """Return (the text before the SELECT of the only GROUP BY, that from its FROM to the GROUP BY).
 
-    Of a query in parentheses, nothing before it is needed. None if there is not one GROUP BY, or no FROM after SELECT.
+    None if there is not one GROUP BY outside of parentheses, or no FROM after SELECT.
     """
-    queries, found = [_Query()], list[tuple[_Query, int, int]]()
-    for (start, before), (position, token) in pairwise([(0, ""), *_tokens(sql)]):
-        match before, token:
-            case _, "(":
-                queries.append(_Query())
-            case _, ")" if len(queries) > 1:
-                queries.pop()
-            case _, "select":
-                queries[-1] = _Query(position)
-            case word, "from" if queries[-1].from_ is None and word != "distinct":  # IS DISTINCT FROM
-                queries[-1].from_ = position
-            case "group", "by":
-                found.append((queries[-1], start, len(queries)))
-    if len(found) != 1:
+    groups = _queries(sql)[-1].groups
+    if len(groups) != 1 or groups[0][0] is None or groups[0][1] is None:
         return None
-    ((query, end, depth),) = found
+    select, from_, end = groups[0]
+    return sql[:select], sql[from_:end]
+
+
+def before_qualify(sql: str) -> tuple[str, str] | None:
+    """Return (the text before the last SELECT, that from its FROM to QUALIFY or to the end).
+
+    None if there is no FROM after SELECT outside of parentheses.
+    """
+    query = _queries(sql)[-1]
     if query.select is None or query.from_ is None:
         return None
-    return (sql[: query.select] if depth == 1 else ""), sql[query.from_ : end]
+    return sql[: query.select], sql[query.from_ : query.qualify[0] if query.qualify else None]
 
 
 def without_distinct(sql: str) -> str | None:
-    """Return the text without its only DISTINCT after SELECT; None if there is not one."""
-    tokens = [*_tokens(sql)]
-    found = [at for (_, before), (at, token) in pairwise(tokens) if (before, token) == ("select", "distinct")]
+    """Return the text without its only DISTINCT after SELECT outside of parentheses; None if there is not one."""
+    found = _queries(sql)[-1].distinct
     return f"{sql[: found[0]]}{sql[found[0] + len('distinct') :].lstrip()}" if len(found) == 1 else None
 
 
+def has_groups(sql: str) -> bool:
+    """Return whether a text has a GROUP BY, a DISTINCT after SELECT or a ROW_NUMBER."""
+    return any(query.is_grouped for query in _queries(sql))
+
+
+def inner_queries(sql: str) -> list[InnerQuery]:
+    """Return the queries in parentheses with a GROUP BY, a DISTINCT or a ROW_NUMBER, each after those inside it."""
+    return [_inner(sql, query) for query in _queries(sql)[:-1] if query.is_grouped]
+
+
+def _inner(sql: str, query: _Query) -> InnerQuery:
+    around = [*_around(query)]
+    definitions = [
+        sql[one.start : one.end]
+        for outer in reversed(around)
+        for one in outer.definitions
+        if one.end is not None and (one.end <= query.start or outer is query)
+    ]
+    is_recursive = any(one.is_recursive for one in around)
+    clause = f"WITH {'RECURSIVE ' if is_recursive else ''}{', '.join(definitions)} " if definitions else ""
+    text = f"{clause}{sql[query.body or query.start : query.end]}"
+    return InnerQuery(_without_unused(text), sql[: query.start], sql[query.end :])
+
+
+def _around(query: _Query | None) -> Iterator[_Query]:
+    """Yield a query, and those around it."""
+    while query is not None:
+        yield query
+        query = query.outer
+
+
+def _without_unused(sql: str) -> str:
+    """Return a text without the definitions of WITH whose names are not in the text after them."""
+    while (unused := _unused(sql, _queries(sql))) is not None:
+        sql = f"{sql[: unused[0]]}{sql[unused[1] :]}"
+    return sql
+
+
+def _unused(sql: str, queries: Sequence[_Query]) -> tuple[int, int] | None:
+    """Return the positions of the text of an unused definition, with a comma or with WITH; None if there is none."""
+    for query in queries:
+        for number, one in enumerate(query.definitions):
+            if one.end is None or query.body is None:
+                continue
+            words = {token.strip("`") for _, token in _tokens(sql[one.end : query.end])}
+            if one.name not in words:
+                if len(query.definitions) == 1:
+                    return query.start, query.body
+                is_last = number == len(query.definitions) - 1
+                before = query.definitions[number - 1].end if is_last else one.start
+                return before or one.start, one.end if is_last else query.definitions[number + 1].start
+    return None
+
+
+def _queries(sql: str) -> list[_Query]:
+    """Return the queries of a text, in the order in which they end; the last is the whole."""
+    closed = list[_Query]()
+    query = _Query(0)
+    for (start, before), (position, token) in pairwise([(0, ""), *_tokens(sql)]):
+        match token:
+            case "(":
+                query.read(position, token, start, before)
+                query = _Query(position + 1, query)
+            case ")" if query.outer is not None:
+                query.end = position
+                closed.append(query)
+                query = query.outer
+            case _:
+                query.read(position, token, start, before)
+    query.end = len(sql)
+    return [*closed, query]
+
+
 def _tokens(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (position, text in lower case) of words and parentheses."""
+    """Yield (position, text in lower case) of words, parentheses and commas."""
     return ((found.start(), found["token"].lower()) for found in _TOKEN.finditer(text) if found["token"])

@@ -8,8 +8,10 @@ from mixedmode.analysis.keyed_steps import key_fields
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import kept_keys
+from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import Changelog
+from mixedmode.operators.top import TopOperator
 from mixedmode.plan.job_plan import ResultPlan
 from mixedmode.plan.keyed_stages import upsert_stage
 from mixedmode.plan.reads import Reads
@@ -116,6 +118,10 @@ def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> t
         return None
     key = () if ALL_ROWS in output_key else tuple(field.name for field in output_key)
     plan = read_frame(given.frame, until=given.root)
-    kept = kept_keys(plan, column_ids(given.root), column_ids(given.frame), key, where=where)
+    before, after = column_ids(given.root), column_ids(given.frame)
+    is_single = isinstance(stage.operator, TopOperator) and stage.operator.n == 1
+    if is_single and before.get(RANK_COLUMN) not in after.values():  # the rank is 1, so the other columns are the key
+        key = tuple(name for name in key if name != RANK_COLUMN)
+    kept = kept_keys(plan, before, after, key, where=where)
     named = {name.lower(): name for name in given.frame.columns}
     return tuple(named[name] for name in kept)

@@ -47,11 +47,11 @@ _LIMIT = "Use key-by with top for the best rows of each key, or limit the rows w
 #: {kind of node that needs several records: what to write instead}
 _OVER_RECORDS: Mapping[str, str] = {
     "Aggregate": (
-        "Use a keyed step for it: aggregate, with key-by and `window`; or a sql step that is one GROUP BY, with "
-        "nothing but SELECT, WHERE and HAVING around it."
+        "Use a keyed step for it: aggregate, with key-by and `window`; or GROUP BY in SQL, with nothing but SELECT and "
+        "HAVING around it in the same parentheses."
     ),
     "Distinct": (
-        "Use a sql step that is one SELECT DISTINCT, with nothing around it; or key-by on these columns, with "
+        "Put the SELECT DISTINCT into parentheses, with nothing else in them; or use key-by on these columns, with "
         "deduplicate: {keep: any}."
     ),
     "Except": "Use a step with join, of type anti.",
@@ -62,7 +62,10 @@ _OVER_RECORDS: Mapping[str, str] = {
     "Sample": "Take a sample by a column, as in WHERE pmod(xxhash64(id), 100) < 50.",
     "ScriptTransformation": "Use a map step, whose class sees the rows.",
     "Sort": "Sort the rows where the output is read.",
-    "Window": "Use key-by with top for ROW_NUMBER, with an aggregate such as first, last or max_by, or a process step.",
+    "Window": (
+        "Use ROW_NUMBER with PARTITION BY as the only window function of a query in parentheses, with WHERE n <= 3 "
+        "around it; key-by with an aggregate such as first, last or max_by; or a process step."
+    ),
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
 }
 _WRITTEN_OUT = "This one is over constants: write out the rows that it returns as VALUES."

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.problems import collecting
+from mixedmode.analysis.ranked_sql import ranked_sql
 from mixedmode.analysis.relations import Relation, Roots
 from mixedmode.analysis.sql_checks import (
     check_joins_added_rows,
@@ -35,6 +36,20 @@ class SqlReads:
     relations: Mapping[str, Relation]
     tables: Mapping[str, DataFrame]
 
+    @property
+    def frames(self) -> dict[str, DataFrame]:
+        """The rows of the relations, by their names in the text."""
+        return {name: relation.frame for name, relation in self.relations.items()}
+
+    def named_in(self, sql: str) -> dict[str, DataFrame]:
+        """Return the frames that a text may name; to register a view takes Spark a few milliseconds.
+
+        IDENTIFIER('ord' || 'ers') names one that is not in the text.
+        """
+        text = sql.lower()
+        frames = {**self.tables, **self.frames}
+        return {name: frame for name, frame in frames.items() if name.lower() in text or "identifier" in text}
+
 
 def analysed_sql(
     session: SparkSession,
@@ -50,9 +65,9 @@ def analysed_sql(
     makes: the name of its rows. Append to `found` what the rows of another step do not depend on. Raise InvalidJobError
     for any other mistake.
     """
-    frames = {name: relation.frame for name, relation in readable.relations.items()}
+    frames = readable.frames
     try:
-        with views(session, _named_in(step.sql, {**readable.tables, **frames})):
+        with views(session, readable.named_in(step.sql)):
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             plan = check_query(query.node, where=where)
             result = query.frame(session)
@@ -73,21 +88,22 @@ def analysed_sql(
 
 
 def steps_of_group_by(
-    session: SparkSession, step: SqlStep, readable: SqlReads, name: str, where: str
+    session: SparkSession, step: SqlStep, readable: SqlReads, name: str, where: str, *, limit: int | None = None
 ) -> GroupedSql | None:
-    """Return the steps that a sql step with a GROUP BY means; None if it has none, or is refused with its text.
+    """Return the steps that a sql step with a GROUP BY or a ROW_NUMBER means; None if it has none, or is refused.
 
-    name: that of the keyed step. Raise InvalidJobError for a GROUP BY that no keyed step is.
+    name: that of the keyed step. limit: see `ranked_sql`. Raise InvalidJobError for one that no keyed step is.
     """
     if not step.may_group:
         return None
-    frames = {name: relation.frame for name, relation in readable.relations.items()}
+    frames = readable.frames
     try:
-        with views(session, _named_in(step.sql, {**readable.tables, **frames})):
+        with views(session, readable.named_in(step.sql)):
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             if query.node is None:
                 return None
-            return grouped_sql(session, query, step, name=name, where=where)
+            ranked = ranked_sql(session, query, step, name=name, where=where, limit=limit)
+            return ranked or grouped_sql(session, query, step, name=name, where=where)
     except REFUSALS:
         return None  # analysed_sql says why
 
@@ -117,12 +133,3 @@ def unread_inputs(
         if relation.name not in read:
             msg = f"{where}: the sql does not read this input. Read it, or remove it from `from`. found={name}"
             yield InvalidJobError(msg)
-
-
-def _named_in(sql: str, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-    """Return the frames that a text may name; to register a view takes Spark a few milliseconds.
-
-    IDENTIFIER('ord' || 'ers') names one that is not in the text.
-    """
-    text = sql.lower()
-    return {name: frame for name, frame in frames.items() if name.lower() in text or "identifier" in text}

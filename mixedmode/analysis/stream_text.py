@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst import analysed_plan
 from mixedmode.analysis.catalyst_aggregates import TextLostError, companion, no_rows, renamed, sequence_of, text_over
 from mixedmode.analysis.catalyst_objects import columns_of, id_of
-from mixedmode.analysis.grouped_sql import free_name, is_free, item_of
 from mixedmode.analysis.same_plans import SamePlans
+from mixedmode.analysis.written_sql import free_name, is_free, item
 from mixedmode.spark.errors import REFUSALS
 from mixedmode.spark.frames import views
 
@@ -144,7 +144,7 @@ class StreamText:
         taken = set[str]()
         names = names or [self._name(str(column.name()), taken) for column, _ in items]
         texts = [self._text(value, calls) for _, value in items]
-        self._items = [item_of(text, name) for text, name in zip(texts, names, strict=True)]
+        self._items = [item(text, name) for text, name in zip(texts, names, strict=True)]
         self.named = [(column, name) for (column, _), name in zip(items, names, strict=True)]
 
     def _name(self, name: str, taken: set[str]) -> str:

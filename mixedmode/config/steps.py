@@ -36,7 +36,7 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
 #: the column that a step with `top` adds
 RANK_COLUMN = "rank"
-_GROUPS = re.compile(r"\b(?:group\s+by|select\s+distinct)\b", re.IGNORECASE)
+_GROUPS = re.compile(r"\b(?:group\s+by|select\s+distinct|row_number)\b", re.IGNORECASE)
 
 
 class SqlStep(Reading):
@@ -50,7 +50,7 @@ class SqlStep(Reading):
 
     @property
     def may_group(self) -> bool:
-        """True if the text has a GROUP BY or a DISTINCT, so the step may have state and subtasks.
+        """True if the text has GROUP BY, DISTINCT or ROW_NUMBER, so the step may have state and subtasks.
 
         Only Spark knows for certain.
         """

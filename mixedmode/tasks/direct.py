@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.connectors.files.parquet_files import FileSlice, assign_slices, read_for, whole_input
+from mixedmode.connectors.files.file_slices import FileSlice, assign_slices, whole_input
+from mixedmode.connectors.files.parquet_files import read_for
 from mixedmode.connectors.files.text_slices import read_text_slices
 from mixedmode.expressions import QueryCalls, evaluate
 from mixedmode.plan.job_plan import DirectRead

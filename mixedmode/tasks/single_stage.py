@@ -9,21 +9,21 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from mixedmode.connectors.files.parquet_files import SLICE_BYTES
 from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.direct import DirectMapSide
 from mixedmode.tasks.notes import SILENT
 from mixedmode.tasks.subtask import SubtaskTask
 
+INPUT_BYTES_MAX = 64 * 1024 * 1024  # of Parquet, that all subtasks together read
 _OF_THE_TASK_ITSELF = (BlockKind.FAILURE, BlockKind.PROFILE)
 
 
 def is_single_stage(input_bytes: int, *, parallelism: int) -> bool:
-    """Return whether an epoch runs in one stage: all subtasks together read at most as much as one map task may. Pure.
+    """Return whether an epoch runs in one stage: all subtasks together read at most INPUT_BYTES_MAX. Pure.
 
-    For example, with 4 subtasks the input may have SLICE_BYTES / 4.
+    For example, with 4 subtasks the input may have INPUT_BYTES_MAX / 4.
     """
-    return input_bytes * parallelism <= SLICE_BYTES
+    return input_bytes * parallelism <= INPUT_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)

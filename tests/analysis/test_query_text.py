@@ -2,7 +2,7 @@
 
 import pytest
 
-from mixedmode.analysis.query_text import before_group_by, without_distinct
+from mixedmode.analysis.query_text import before_group_by, before_qualify, has_groups, inner_queries, without_distinct
 
 
 @pytest.mark.parametrize(
@@ -16,13 +16,14 @@ from mixedmode.analysis.query_text import before_group_by, without_distinct
         ('SELECT \'FROM x\', `from`, "it\\" FROM" FROM t GROUP BY 1', ("", "FROM t ")),
         ("SELECT k -- FROM x GROUP BY y\nFROM t /* GROUP BY z */ GROUP BY k", ("", "FROM t /* GROUP BY z */ ")),
         ("SELECT 'it''s' AS s FROM t WHERE s = 'a group by b' GROUP BY s", ("", "FROM t WHERE s = 'a group by b' ")),
-        ("SELECT n + 1 FROM (SELECT count(*) AS n FROM t GROUP BY k) WHERE n > 1", ("", "FROM t ")),
+        ("SELECT n + 1 FROM (SELECT count(*) AS n FROM t GROUP BY k) WHERE n > 1", None),
         (
             "SELECT k FROM (SELECT * FROM t WHERE v IN (1, 2)) AS x GROUP BY k",
             ("", "FROM (SELECT * FROM t WHERE v IN (1, 2)) AS x "),
         ),
         ("SELECT k FROM t", None),
-        ("SELECT sum(n) FROM (SELECT k, count(*) AS n FROM t GROUP BY k) GROUP BY k", None),
+        ("SELECT k FROM (SELECT k FROM t GROUP BY k) GROUP BY k", ("", "FROM (SELECT k FROM t GROUP BY k) ")),
+        ("SELECT k FROM t GROUP BY k UNION SELECT k FROM t GROUP BY k", None),
         ("FROM t SELECT k, sum(v) GROUP BY k", None),
         (")) SELECT k FROM t GROUP BY k", (")) ", "FROM t ")),
     ],
@@ -38,9 +39,97 @@ def test_the_text_before_a_group_by(sql: str, expected: tuple[str, str] | None) 
         ("select  distinct\n k FROM t WHERE a IS DISTINCT FROM b", "select  k FROM t WHERE a IS DISTINCT FROM b"),
         ("SELECT /* DISTINCT */ DISTINCT k FROM t", "SELECT /* DISTINCT */ k FROM t"),
         ("SELECT count(DISTINCT k) FROM t", None),
-        ("SELECT DISTINCT k FROM (SELECT DISTINCT k FROM t)", None),
+        ("SELECT DISTINCT k FROM (SELECT DISTINCT k FROM t)", "SELECT k FROM (SELECT DISTINCT k FROM t)"),
+        ("SELECT DISTINCT k FROM t UNION SELECT DISTINCT k FROM t", None),
+        ("SELECT k FROM (SELECT DISTINCT k FROM t)", None),
         ("SELECT 'SELECT DISTINCT' FROM t", None),
     ],
 )
 def test_the_text_without_distinct(sql: str, expected: str | None) -> None:
     assert without_distinct(sql) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "texts"),
+    [
+        (
+            "SELECT avg(n) FROM (SELECT k, count(*) n FROM t GROUP BY k) AS x GROUP BY k",
+            ["SELECT k, count(*) n FROM t GROUP BY k", "SELECT avg(n) FROM (SELECT * FROM r1) AS x GROUP BY k"],
+        ),
+        (
+            (
+                "WITH a AS (SELECT 1), `g h`(k, n) AS (SELECT k, count(*) FROM t GROUP BY k), "
+                "b AS (SELECT n FROM `g h` GROUP BY n) SELECT n FROM b, a"
+            ),
+            [
+                "SELECT k, count(*) FROM t GROUP BY k",
+                "WITH `g h`(k, n) AS (SELECT * FROM r1) SELECT n FROM `g h` GROUP BY n",
+                "WITH a AS (SELECT 1), b AS (SELECT * FROM r2) SELECT n FROM b, a",
+            ],
+        ),
+        (
+            "SELECT * FROM (WITH t AS (SELECT DISTINCT k FROM t) SELECT k FROM t GROUP BY k)",
+            [
+                "SELECT DISTINCT k FROM t",
+                "WITH t AS (SELECT * FROM r1) SELECT k FROM t GROUP BY k",
+                "SELECT * FROM (SELECT * FROM r2)",
+            ],
+        ),
+        (
+            (
+                "WITH RECURSIVE a (n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n FROM a) "
+                "SELECT k FROM (WITH b AS (SELECT * FROM a) SELECT k FROM t, b GROUP BY k)"
+            ),
+            [
+                (
+                    "WITH RECURSIVE a (n) MAX RECURSION LEVEL 9 AS (SELECT 1 UNION ALL SELECT n FROM a), "
+                    "b AS (SELECT * FROM a) SELECT k FROM t, b GROUP BY k"
+                ),
+                "SELECT k FROM (SELECT * FROM r1)",
+            ],
+        ),
+        (
+            "(SELECT k FROM t GROUP BY k) UNION ALL (SELECT DISTINCT k FROM t -- )\n)",
+            [
+                "SELECT k FROM t GROUP BY k",
+                "SELECT DISTINCT k FROM t -- )\n",
+                "(SELECT * FROM r1) UNION ALL (SELECT * FROM r2)",
+            ],
+        ),
+        (
+            "SELECT k FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY (v)) AS n FROM t) WHERE n = 1",
+            [
+                "SELECT *, row_number() OVER (PARTITION BY k ORDER BY (v)) AS n FROM t",
+                "SELECT k FROM (SELECT * FROM r1) WHERE n = 1",
+            ],
+        ),
+        ("SELECT count(DISTINCT k), max(v) OVER (PARTITION BY k) FROM t", []),
+        ("SELECT ')' FROM (SELECT k FROM t WHERE s = '(SELECT DISTINCT k)')", []),
+    ],
+)
+def test_the_queries_inside_others(sql: str, texts: list[str]) -> None:
+    found, rest = list[str](), sql
+    while inner := inner_queries(rest):
+        found.append(inner[0].sql)
+        rest = inner[0].rest(f"r{len(found)}")
+    assert [*found, *([rest] if found else [])] == texts
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT k, row_number() OVER (ORDER BY v) FROM t WHERE v > 0", ("", "FROM t WHERE v > 0")),
+        ("WITH a AS (SELECT 1 FROM b) SELECT k FROM a QUALIFY n = 1", ("WITH a AS (SELECT 1 FROM b) ", "FROM a ")),
+        ("SELECT k FROM (SELECT k FROM t QUALIFY n = 1)", ("", "FROM (SELECT k FROM t QUALIFY n = 1)")),
+        ("SELECT 1", None),
+    ],
+)
+def test_the_text_before_qualify(sql: str, expected: tuple[str, str] | None) -> None:
+    assert before_qualify(sql) == expected
+
+
+def test_a_text_with_groups() -> None:
+    assert has_groups("SELECT * FROM (SELECT ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) FROM t)")
+    assert has_groups("SELECT * FROM (SELECT k FROM t group by k)")
+    assert has_groups("select DISTINCT k FROM t")
+    assert not has_groups("SELECT 'GROUP BY', a IS DISTINCT FROM b FROM t")

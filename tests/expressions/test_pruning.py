@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.connectors.files.parquet_files import FileSlice, read_for, read_slices
+from mixedmode.connectors.files.file_slices import FileSlice
+from mixedmode.connectors.files.parquet_files import read_for, read_slices
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Bounds, Call, Column, Literal, Node, Nodes, Query, evaluate, may_pass
 from mixedmode.plan.job_plan import ReadColumn
@@ -107,16 +108,17 @@ def outcome(batches: object) -> list[object] | str:
         return str(error)
 
 
-@given(table=tables(), some=st.lists(queries(), min_size=1, max_size=3))
-def test_the_rows_are_those_of_all_row_groups(
-    table: pa.Table, some: list[Query], tmp_path_factory: pytest.TempPathFactory
+@given(table=tables(), some=st.lists(queries(), min_size=1, max_size=3), cut=st.integers(0, 100))
+def test_the_rows_are_those_of_all_row_groups_also_of_a_file_that_is_cut(
+    table: pa.Table, some: list[Query], cut: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = str(tmp_path_factory.getbasetemp() / "pruned.parquet")
     pq.write_table(table, path, row_group_size=4, use_dictionary=table.num_rows % 8 == 0)
-    slices = [FileSlice(path, 0, 1)]
+    whole = [FileSlice.whole(path)]
+    slices = [FileSlice(path, 0, cut, 100), FileSlice(path, cut, 100, 100)]
     told: list[float] = []
     for query in some:  # alone and together: in one batch, the rows of one query come before those of the next
-        expected = outcome(evaluate([query], read_slices(slices, READ)))
+        expected = outcome(evaluate([query], read_slices(whole, READ)))
         found = outcome(
             rows for passed, batch in read_for(slices, READ, [query], told.append) for rows in evaluate(passed, [batch])
         )
@@ -124,7 +126,7 @@ def test_the_rows_are_those_of_all_row_groups(
     together = outcome(
         rows for passed, batch in read_for(slices, READ, some, told.append) for rows in evaluate(passed, [batch])
     )
-    expected = outcome(evaluate(some, read_slices(slices, READ)))
+    expected = outcome(evaluate(some, read_slices(whole, READ)))
     assert isinstance(together, str) == isinstance(expected, str)
     if not isinstance(together, str):
         assert sorted(map(str, together)) == sorted(map(str, expected))
@@ -145,7 +147,7 @@ def test_only_a_row_group_with_a_value_in_the_range_is_read(tmp_path: Path) -> N
     columns = [ReadColumn("V", pa.int64(), "v"), ReadColumn("unused", pa.string(), "unused")]
     told: list[float] = []
     query = compared("EqualTo", 42, pa.int64())
-    ((_, batch),) = read_for([FileSlice(path, 0, 1, 1000.0)], columns, [query], told.append)
+    ((_, batch),) = read_for([FileSlice.whole(path, 1000)], columns, [query], told.append)
     assert batch.to_pydict() == {"v": list(range(40, 50))}, "one row group, and the only column that is used"
     assert sum(told) == pytest.approx(1000), "what is left out counts as read"
 
@@ -155,7 +157,7 @@ def test_a_wrong_type_is_refused_although_no_row_group_is_read(tmp_path: Path) -
     pq.write_table(pa.table({"v": pa.array(range(10), pa.int64()), "other": ["x"] * 10}), path)
     columns = [ReadColumn("v", pa.int64(), "v"), ReadColumn("other", pa.int64(), "other")]
     with pytest.raises(InvalidJobError, match="column=other, type_in_file=string"):
-        list(read_for([FileSlice(path, 0, 1)], columns, [compared("EqualTo", 42, pa.int64())]))
+        list(read_for([FileSlice.whole(path)], columns, [compared("EqualTo", 42, pa.int64())]))
 
 
 def test_bounds_of_texts_that_are_cut_short_lose_no_row() -> None:
@@ -170,5 +172,5 @@ def test_a_column_of_a_file_with_another_type_has_no_bounds(tmp_path: Path) -> N
     path = str(tmp_path / "a.parquet")
     pq.write_table(pa.table({"v": pa.array([1, 2], pa.int32())}), path)
     query = compared("EqualTo", 9.0, pa.float64())
-    (found,) = read_for([FileSlice(path, 0, 1)], [ReadColumn("v", pa.float64(), "v")], [query])
+    (found,) = read_for([FileSlice.whole(path)], [ReadColumn("v", pa.float64(), "v")], [query])
     assert found[1].to_pydict() == {"v": [1.0, 2.0]}

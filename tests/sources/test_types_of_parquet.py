@@ -10,7 +10,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from mixedmode.connectors.files.parquet_files import FileSlice, read_slices
+from mixedmode.connectors.files.file_slices import FileSlice
+from mixedmode.connectors.files.parquet_files import read_slices
 from mixedmode.connectors.files.source import FileSource
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.job import Source
@@ -47,7 +48,7 @@ def test_a_type_that_spark_infers_is_read_as_spark_reads_it(
         return  # Spark does not read this type
     columns = [ReadColumn(field.name, field.type, field.name) for field in arrow_fields(source.schema)]
     try:
-        found = pa.Table.from_batches(list(read_slices([FileSlice(str(tmp_path / "a.parquet"), 0, 1)], columns)))
+        found = pa.Table.from_batches(list(read_slices([FileSlice.whole(str(tmp_path / "a.parquet"))], columns)))
     except LeftToSparkError:
         return
     assert found.schema.types == [field.type for field in arrow_fields(source.schema)]

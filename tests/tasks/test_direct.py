@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
@@ -20,10 +20,8 @@ from mixedmode.analysis.job import analyse
 from mixedmode.checkpoint.moved_inputs import spark_url
 from mixedmode.checkpoint.types import SourceLog
 from mixedmode.connectors.files import parquet_files
+from mixedmode.connectors.files.file_slices import FileSlice
 from mixedmode.connectors.files.parquet_files import (
-    SLICE_BYTES,
-    FileSlice,
-    assign_slices,
     file_bytes,
     path_of_text,
     path_of_url,
@@ -37,53 +35,6 @@ from mixedmode.sinks.table import current_table
 from mixedmode.spark.folder import NewInput, SparkFolder
 from mixedmode.tasks import single_stage
 from tests.harness import run, write_parquet
-
-FILES = st.lists(
-    st.tuples(st.uuids().map(lambda name: f"/in/{name}.parquet"), st.integers(0, 5 * SLICE_BYTES)), max_size=8
-)
-
-
-@example([("/in/a.parquet", 0), ("/in/b.parquet", 0)], 2)
-@given(FILES, st.integers(1, 6))
-def test_every_part_of_every_file_is_in_one_task_and_no_task_is_empty(files: list[tuple[str, int]], tasks: int) -> None:
-    dealt = assign_slices(files, tasks)
-    assert len(dealt) <= tasks
-    assert all(dealt)
-    parts = sorted((s.path, s.part) for task in dealt for s in task)
-    assert parts == sorted((path, part) for path, size in files for part in range(max(1, -(-size // SLICE_BYTES))))
-
-
-@given(FILES, st.integers(1, 6))
-def test_no_task_has_more_than_a_slice_above_its_share(files: list[tuple[str, int]], tasks: int) -> None:
-    sizes = dict(files)
-    loads = [sum(sizes[s.path] / s.parts for s in task) for task in assign_slices(files, tasks)]
-    assert max(loads, default=0) <= sum(sizes.values()) / tasks + SLICE_BYTES
-
-
-@pytest.mark.parametrize("bytes_more", [0, 1, -1])
-def test_tasks_share_the_first_parts_of_files_which_have_more_row_groups(bytes_more: int) -> None:
-    files = [(f"/in/{number}.parquet", SLICE_BYTES * 3 // 2 + number * bytes_more) for number in range(8)]
-    first_parts = [sum(piece.part == 0 for piece in task) for task in assign_slices(files, 2)]
-    assert first_parts == [4, 4]
-
-
-@pytest.mark.parametrize("row_group_size", [10, 64, 1_000])
-def test_tasks_tell_all_bytes_of_all_files_however_rows_are_grouped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, row_group_size: int
-) -> None:
-    monkeypatch.setattr("mixedmode.connectors.files.parquet_files.SLICE_BYTES", 1_000)
-    files = [(str(tmp_path / f"{number}.parquet"), 0) for number in range(3)]
-    for number, (path, _) in enumerate(files):
-        pq.write_table(pa.table({"k": range(300 * number + 1)}), path, row_group_size=row_group_size)
-    files = [(path, file_bytes(path)) for path, _ in files]
-    told: list[float] = []
-    column = ReadColumn("k", pa.int64(), "k")
-    tasks = assign_slices(files, 2)
-    records = sum(batch.num_rows for task in tasks for batch in read_slices(task, [column], told.append))
-    assert sum(piece.parts > 1 for task in tasks for piece in task) > 1, "files are cut"
-    assert sum(told) == pytest.approx(sum(size for _, size in files))
-    assert sum(piece.size for task in tasks for piece in task) == pytest.approx(sum(told))
-    assert records == records_about(files) == 903
 
 
 def test_records_are_estimated_only_where_footers_tell_them(tmp_path: Path) -> None:
@@ -101,7 +52,6 @@ def test_records_are_estimated_only_where_footers_tell_them(tmp_path: Path) -> N
 def test_a_path_is_read_from_both_spellings_of_spark(name: str) -> None:
     assert path_of_url(f"{spark_url('/in')}/{quote(name, safe='')}") == f"/in/{name}"
     assert path_of_text(f"file:/in/{name}") == f"/in/{name}"
-    assert assign_slices([(f"/in/{name}", 1)], 1) == [(FileSlice(f"/in/{name}", 0, 1),)]
 
 
 COLUMNS = pa.table(
@@ -156,7 +106,7 @@ def answer(folder: Path, name: str) -> list[dict[str, object]]:
 def stages_of_an_epoch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Both ways in which an epoch can run; the input of these tests is small enough for either."""
     if request.param == "map tasks and a shuffle":
-        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+        monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     return str(request.param)
 
 
@@ -177,7 +127,7 @@ def test_the_answer_is_the_one_that_spark_reads(tmp_path: Path, spark: SparkSess
 def test_one_task_combines_the_rows_of_all_cores(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     monkeypatch.setattr("mixedmode.executor.epoch_run.cores", lambda _session: 4)
     (tmp_path / "in").mkdir()
     rows = pa.table({"k": range(3_000), "v": [k % 7 / 2 for k in range(3_000)]})
@@ -326,7 +276,7 @@ def test_a_column_of_another_type_is_read_as_spark_reads_it_or_refused(tmp_path:
     pq.write_table(pa.table({name: STORED[stored] for name, (stored, _) in pairs.items()}), path)
     for name, (_, declared) in pairs.items():
         with suppress(InvalidJobError):
-            (batch,) = read_slices([FileSlice(str(path), 0, 1)], [ReadColumn(name, DECLARED[declared], name)])
+            (batch,) = read_slices([FileSlice.whole(str(path))], [ReadColumn(name, DECLARED[declared], name)])
             ours[name] = batch.column(0).to_pylist()
             schema.append(f"{name} {declared}")
     read = spark.read.schema(", ".join(schema)).parquet(str(path)).toArrow()
@@ -344,7 +294,7 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_an_error_and_kills_no_proc
     monkeypatch.setattr(parquet_files, "BATCH_ROWS", 10_000)
     path = tmp_path / "v.parquet"
     pq.write_table(pa.table({"v": range(100_000)}), path, row_group_size=10_000)
-    batches = read_slices([FileSlice(str(path), 0, 1)], [ReadColumn("v", name="v", data_type=pa.int64())])
+    batches = read_slices([FileSlice.whole(str(path))], [ReadColumn("v", name="v", data_type=pa.int64())])
     next(batches)
     with path.open("r+b") as file:
         file.truncate(100)
@@ -356,7 +306,7 @@ def test_a_file_that_is_cut_short_while_it_is_read_is_an_error_and_kills_no_proc
 def test_a_column_whose_name_a_file_has_several_times_is_refused(tmp_path: Path, names: Sequence[str]) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([n]) for n in range(len(names) + 1)], names=[*names, "v"]), path)
-    slices = [FileSlice(str(path), 0, 1)]
+    slices = [FileSlice.whole(str(path))]
     (batch,) = read_slices(slices, [ReadColumn("V", pa.int64(), "v")])
     assert batch.to_pydict() == {"v": [len(names)]}
     with pytest.raises(
@@ -376,7 +326,7 @@ def test_a_part_of_a_nested_column_does_not_change_a_column_of_its_name(tmp_path
     pq.write_table(
         pa.table({"nested": inner, "v": values}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True
     )
-    slices = [FileSlice(str(tmp_path / "a.parquet"), 0, 1)]
+    slices = [FileSlice.whole(str(tmp_path / "a.parquet"))]
     (batch,) = read_slices(slices, [ReadColumn("v", values.type, "v")])
     assert batch.column(0).equals(values)
     if not pa.types.is_timestamp(values.type):

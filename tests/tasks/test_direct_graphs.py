@@ -132,7 +132,7 @@ def test_a_graph_has_the_same_answers_whoever_reads_and_may_change_at_a_restart(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stages: str
 ) -> None:
     if stages == "map tasks and a shuffle":
-        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+        monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     found = []
     for name, ways in PLAYED.items():
         folder = tmp_path / name

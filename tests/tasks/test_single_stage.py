@@ -3,13 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.connectors.files.parquet_files import SLICE_BYTES
-from mixedmode.tasks.single_stage import is_single_stage
+from mixedmode.tasks.single_stage import INPUT_BYTES_MAX, is_single_stage
 
 
-@given(st.integers(0, 4 * SLICE_BYTES), st.integers(1, 64))
-def test_all_subtasks_together_read_no_more_than_one_map_task(input_bytes: int, parallelism: int) -> None:
-    assert is_single_stage(input_bytes, parallelism=parallelism) == (input_bytes <= SLICE_BYTES / parallelism)
+@given(st.integers(0, 4 * INPUT_BYTES_MAX), st.integers(1, 64))
+def test_all_subtasks_together_read_no_more_than_the_limit(input_bytes: int, parallelism: int) -> None:
+    assert is_single_stage(input_bytes, parallelism=parallelism) == (input_bytes <= INPUT_BYTES_MAX / parallelism)
 
 
 def test_an_epoch_without_input_needs_no_map_tasks() -> None:

@@ -155,7 +155,7 @@ def test_the_answer_does_not_depend_on_who_computes_the_sql(
 ) -> None:
     assert callable(make)
     if stages == "map tasks and a shuffle":
-        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+        monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     ways = {"arrow": (False, False), "spark": (True, True), "changing": (True, False), "back": (False, True)}
     if mode == "batch" or stages == "one stage" or make is plain:  # `windowed` has its restart
         ways = {"arrow": ways["arrow"], "spark": ways["spark"]}
@@ -279,7 +279,7 @@ def test_a_function_is_called_once_for_a_record_in_processes_of_one_thread(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_small: bool
 ) -> None:
     if not is_small:  # then four map tasks would be one with four threads
-        monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+        monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
         monkeypatch.setattr("mixedmode.executor.epoch_run.cores", lambda _session: 4)
     (tmp_path / "in").mkdir()
     for number in range(4):

@@ -67,7 +67,7 @@ def test_the_answer_does_not_depend_on_who_parses_the_lines(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Format, make: object
 ) -> None:
     assert callable(make)
-    monkeypatch.setattr(single_stage, "SLICE_BYTES", -1)
+    monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     monkeypatch.setattr(text_slices, "_BLOCK_BYTES", 300)
     found = {}
     for name in ("tasks", "Spark"):

@@ -1,19 +1,18 @@
 """Parquet files that tasks read themselves, where nothing from Spark SQL is needed (tasks/direct.py).
 
 Spark still finds the files, fixes the range of an epoch and records it. But the records do not travel from Spark's JVM
-to Python. Each map task reads the columns that the stage needs, row group by row group.
+to Python. Each map task reads the columns that the stage needs, of its slices of the files (file_slices.py).
 
 These readers treat a file as Spark does: column names are matched without regard to case, a column that a file lacks
 is NULL, and a type that does not widen to the declared type is refused. The source's `schema-drift` may change this
 (config/drift.py). If the rows of such a source go to Spark, the same functions read it (drift.py).
 """
 
-import heapq
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -21,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mixedmode.config.drift import WRONG_TYPE, Drift
-from mixedmode.connectors.files.file_blocks import is_compressed
+from mixedmode.connectors.files.file_slices import FileSlice
 from mixedmode.connectors.files.local_inputs import matched
 from mixedmode.connectors.files.old_calendar import check_calendar
 from mixedmode.connectors.files.row_groups import spans_of
@@ -30,7 +29,6 @@ from mixedmode.expressions import Column, Query
 from mixedmode.plan.job_plan import ReadColumn
 from mixedmode.spark.damaged import damaged_file
 
-SLICE_BYTES = 64 * 1024 * 1024  # a larger file is read by several tasks
 BATCH_ROWS = 1_000_000
 _NARROW_BITS = 32  # of the smaller of the two kinds of whole numbers in Parquet
 _DIGITS_NARROW, _DIGITS_WIDE = 10, 20  # of decimals that Spark reads such numbers as
@@ -38,55 +36,11 @@ _VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _FOOTERS = 20  # an estimate of records reads about so many
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
-    """Part `part` of `parts` of a file: the row groups g with g * parts // row_groups == part.
-
-    `size`: about how many bytes it has; 0 if unknown.
-
-    Example: with 5 row groups and 2 parts, part 0 has the row groups 0, 1 and 2, and part 1 has 3 and 4.
-    """
-
-    path: str
-    part: int
-    parts: int
-    size: float = field(default=0.0, compare=False)
-
-
-def assign_slices(files: Sequence[tuple[str, int]], tasks: int, *, effort: int = 1) -> list[tuple[FileSlice, ...]]:
-    """Cut files (path, bytes) into slices, and assign them to at most `tasks` tasks, about equal in bytes. Pure.
-
-    effort: how many times as long a byte takes as one of Parquet; slices are smaller by it.
-
-    Every part of every file is in exactly one task; no task is empty.
-    """
-    slices = [
-        (max(1, length) / parts, FileSlice(path, part, parts, length / parts))  # an empty file counts, too
-        for path, length in files
-        for parts in (1 if is_compressed(path) else max(1, -(-length * effort // SLICE_BYTES)),)
-        for part in range(parts)
-    ]
-    # row groups do not divide evenly, and first parts have more of them: so all tasks get equally many first parts
-    slices.sort(key=lambda item: (item[1].part, -item[0], item[1].path))
-    loads = [(0.0, task) for task in range(min(tasks, len(slices)))]
-    dealt: list[list[FileSlice]] = [[] for _ in loads]
-    for weight, piece in slices:
-        load, task = heapq.heappop(loads)
-        dealt[task].append(piece)
-        heapq.heappush(loads, (load + weight, task))
-    return [tuple(pieces) for pieces in dealt]
-
-
-def whole_input(files: Sequence[tuple[str, int]]) -> tuple[tuple[FileSlice, ...]]:
-    """Return all of the files (path, bytes) as the slices of one task."""
-    return (tuple(FileSlice(path, 0, 1, length) for path, length in files),)
-
-
 def read_files(paths: Sequence[str], columns: Sequence[ReadColumn]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of whole local files as batches of `columns`.
     Raises InvalidJobError for a file that does not match, and LeftToSparkError for one that only Spark reads.
     """
-    return read_slices([FileSlice(path, 0, 1) for path in paths], columns)
+    return read_slices([FileSlice.whole(path) for path in paths], columns)
 
 
 def file_bytes(path: str) -> int:
@@ -148,22 +102,41 @@ def _read_slice(
     tell: Callable[[float], object],
 ) -> Iterator[tuple[Sequence[Query], pa.RecordBatch]]:
     instants = {c.path.lower() for c in map(file.schema.column, range(len(file.schema))) if _is_int96(c)}
-    groups = [group for group in range(file.num_row_groups) if group * piece.parts // file.num_row_groups == piece.part]
+    starts = list(accumulate((file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)), initial=0))
+    own = piece.rows_of(starts[-1])
     names = _names_without_case(file.schema_arrow.names, columns, piece.path)
-    # by rows of the file, since a file of one large row group is all in one slice
-    row_bytes = piece.size * piece.parts / max(1, file.metadata.num_rows)
+    if not own:
+        tell(piece.size)
+        return
+    groups = [g for g, (start, end) in enumerate(pairwise(starts)) if max(start, own.start) < min(end, own.stop)]
+    row_bytes = piece.size / len(own)
     for span in spans_of(file, groups, columns, queries):
-        if span.rows and len(span.columns) < len(columns):  # a wrong type is one also where nothing is read
+        start = starts[span.groups[0]]
+        rows = range(max(own.start - start, 0), min(own.stop - start, span.rows))
+        if len(span.columns) < len(columns):  # a wrong type is one also where nothing is read
             fields = [file.schema_arrow.field(name) for name in _stored(columns, names)]
             none = pa.record_batch([pa.array([], field.type) for field in fields], schema=pa.schema(fields))
             _renamed(none, columns, instants, piece.path)
         if not span.queries:
-            tell(span.rows * row_bytes)
+            tell(len(rows) * row_bytes)
             continue
-        wanted = _stored(span.columns, names)
-        for batch in file.iter_batches(BATCH_ROWS, row_groups=span.groups, columns=wanted, use_threads=False):
+        for batch in _rows_of(file, span.groups, rows, _stored(span.columns, names)):
             tell(batch.num_rows * row_bytes)
             yield span.queries, _renamed(batch, span.columns, instants, piece.path)
+
+
+def _rows_of(file: pq.ParquetFile, groups: Sequence[int], rows: range, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield those rows of row groups, by their number in the groups."""
+    batch_rows = -(-rows.stop // -(-rows.stop // BATCH_ROWS))  # equal batches: no row after the last one is decoded
+    start = 0
+    for batch in file.iter_batches(batch_rows, row_groups=groups, columns=columns, use_threads=False):
+        end = start + batch.num_rows
+        if end > rows.start:
+            first = max(rows.start - start, 0)
+            yield batch.slice(first, min(end, rows.stop) - start - first)
+        if end >= rows.stop:
+            return
+        start = end
 
 
 def _stored(columns: Sequence[ReadColumn], names: Mapping[str, str]) -> list[str]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from mixedmode.connectors.files import csv_arrow, json_arrow
 from mixedmode.connectors.files.csv_arrow import plain_csv
 from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines, is_compressed, is_left_to_spark
-from mixedmode.connectors.files.parquet_files import FileSlice
+from mixedmode.connectors.files.file_slices import FileSlice
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.connectors.files.strict_values import EXACT_TYPES, DoubtfulTextError
 from mixedmode.errors import LeftToSparkError
@@ -78,6 +78,4 @@ def _part(piece: FileSlice) -> FilePart:
         raise DoubtfulTextError(msg)
     if is_compressed(piece.path):
         return FilePart(piece.path, 0, None)
-    length = round(piece.size * piece.parts)  # as the driver has seen it: the same for all tasks
-    begin, end = (length * part // piece.parts for part in (piece.part, piece.part + 1))
-    return FilePart(piece.path, begin, end)
+    return FilePart(piece.path, piece.begin, piece.end)

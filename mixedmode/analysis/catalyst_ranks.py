@@ -1,0 +1,147 @@
+"""Reads a ROW_NUMBER of Spark's analysed plan, and the greatest rank that the conditions around it let pass."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import without_with
+from mixedmode.analysis.catalyst_aggregates import Shown, replaced, value_of
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.dimension_joins import conjuncts
+
+__all__ = ["Ranked", "greatest_rank", "rank_limit"]
+
+_Java = Any  # an object of the JVM
+_ABOVE = frozenset({"Filter", "Project"})
+#: {comparison: the same with its sides exchanged}
+_TURNED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual", "EqualTo": "EqualTo"}
+#: {comparison of a rank with a number: what is added to the number for the greatest rank}
+_BOUNDS = {"LessThan": -1, "LessThanOrEqual": 0, "EqualTo": 0}
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A ROW_NUMBER, and the SELECT and QUALIFY around it.
+
+    source: the plan of FROM and WHERE. columns: {id: (the column, its value over `source`)}. keys: the ids of those of
+    PARTITION BY. order: (id, descending, NULL first) of those of ORDER BY. rank: the column of the rank. shown: the
+    columns of the whole, and conditions those of QUALIFY, over `columns` and `rank`.
+    """
+
+    source: _Java
+    columns: Mapping[int, tuple[_Java, _Java]]
+    keys: Sequence[int]
+    order: Sequence[tuple[int, bool, bool]]
+    rank: _Java
+    shown: tuple[Shown, ...]
+    conditions: tuple[_Java, ...]
+
+    @classmethod
+    def of(cls, session: SparkSession, plan: _Java) -> Self | None:
+        """Return the ROW_NUMBER of a plan; None if there is none over an input, or more than SELECT around it."""
+        above, node = list[_Java](), plan
+        while kind_of(node) in _ABOVE:
+            above.insert(0, node)
+            node = node.child()
+        if kind_of(node) != "Window" or not node.isStreaming():
+            return None
+        functions = [*items_of(node.windowExpressions())]  # all have one PARTITION BY and ORDER BY
+        if any(kind_of(one.child().windowFunction()) != "RowNumber" for one in functions):
+            return None
+        rank = functions[0].toAttribute()
+        columns = {id_of(one): one for one in items_of(node.child().output())}
+        values = {**columns, **{id_of(one): rank for one in functions}}
+        conditions = []
+        for upper in above:
+            if kind_of(upper) == "Filter":
+                conditions.append(replaced(session, upper.condition(), values))
+            else:
+                values = {id_of(one): replaced(session, value_of(one), values) for one in items_of(upper.projectList())}
+        source, below = node.child(), dict(columns)
+        while kind_of(source) == "Project":
+            made = {id_of(one): value_of(one) for one in items_of(source.projectList())}
+            below = {number: replaced(session, value, made) for number, value in below.items()}
+            source = source.child()
+        return cls(
+            source,
+            {number: (one, below[number]) for number, one in columns.items()},
+            [id_of(one) for one in items_of(node.partitionSpec()) if kind_of(one) == "AttributeReference"],
+            [(id_of(one.child()), *_directions(one)) for one in items_of(node.orderSpec())],
+            rank,
+            tuple(Shown(name, values[number]) for name, number in columns_of(plan.output())),
+            tuple(conditions),
+        )
+
+    @property
+    def place(self) -> int | None:
+        """The position of the rank among the columns of the whole; None if it is no column."""
+        number = id_of(self.rank)
+        values = [one.value for one in self.shown]
+        found = [at for at, one in enumerate(values) if kind_of(one) == "AttributeReference" and id_of(one) == number]
+        return found[0] if found else None
+
+
+def rank_limit(session: SparkSession, plan: _Java, view: str, place: int) -> int | None:
+    """Return the greatest rank that is read of a view, whose column at `place` has ranks; None if any rank may be."""
+    limits = [*_limits(session, without_with(session, plan), view, place, [])]
+    return max((one for one in limits if one is not None), default=None) if None not in limits else None
+
+
+def greatest_rank(conditions: Sequence[_Java], rank: int) -> int | None:
+    """Return the greatest rank for which all conditions can be true; None if there is none.  rank: its id."""
+    limits = [_limit(part, rank) for one in conditions for part in conjuncts(one)]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _limits(
+    session: SparkSession, plan: _Java, view: str, place: int, conditions: Sequence[_Java]
+) -> Iterator[int | None]:
+    """Yield the greatest rank of each reading of a view.  conditions: those above the plan, over its columns."""
+    kind = kind_of(plan)
+    if kind == "View" and str(plan.desc().identifier().table()) == view:
+        yield greatest_rank(conditions, ids_of(plan.output())[place])
+    elif kind == "Filter":
+        yield from _limits(session, plan.child(), view, place, [*conditions, plan.condition()])
+    elif kind == "Project":
+        values = {id_of(one): value_of(one) for one in items_of(plan.projectList())}
+        below = [replaced(session, one, values) for one in conditions]
+        yield from _limits(session, plan.child(), view, place, below)
+    elif kind == "SubqueryAlias":
+        yield from _limits(session, plan.child(), view, place, conditions)
+    else:
+        for child in items_of(plan.children()):
+            yield from _limits(session, child, view, place, [])
+
+
+def _limit(condition: _Java, rank: int) -> int | None:
+    kind = kind_of(condition)
+    if kind == "Between":
+        value, _, greatest = items_of(condition.parameters())
+        return _number(greatest) if _is_rank(value, rank) else None
+    if kind == "In" and _is_rank(condition.value(), rank):
+        numbers = [_number(one) for one in items_of(condition.list())]
+        return None if None in numbers else max(one for one in numbers if one is not None)
+    if kind not in {*_BOUNDS, *_TURNED}:
+        return None
+    left, right = condition.left(), condition.right()
+    if kind in _TURNED and not _is_rank(left, rank):
+        kind, left, right = _TURNED[kind], right, left
+    number = _number(right) if kind in _BOUNDS and _is_rank(left, rank) else None
+    return None if number is None else number + _BOUNDS[kind]
+
+
+def _is_rank(value: _Java, rank: int) -> bool:
+    return kind_of(value) == "AttributeReference" and id_of(value) == rank
+
+
+def _number(value: _Java) -> int | None:
+    """Return a whole number that is written out; None for any other value."""
+    is_number = kind_of(value) == "Literal" and str(value.dataType().sql()) == "INT" and value.value() is not None
+    return int(value.value()) if is_number else None
+
+
+def _directions(order: _Java) -> tuple[bool, bool]:
+    """Return whether an order is descending, and whether NULL comes first."""
+    return str(order.direction().sql()) == "DESC", str(order.nullOrdering().sql()) == "NULLS FIRST"

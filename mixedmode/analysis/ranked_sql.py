@@ -1,0 +1,90 @@
+"""A sql step with a ROW_NUMBER as what it means: a sql step, a step with `top`, and a sql step over its rows.
+
+Example: `SELECT *, row_number() OVER (PARTITION BY k ORDER BY v DESC) AS n FROM t`, of which WHERE n <= 3 is read, is
+
+    before   SELECT k, v FROM t
+    step     key-by: [k], top: {n: 3, order-by: [v desc]}
+    after    SELECT k, v, rank AS n FROM previous
+
+The condition stays in the SQL that has it. Of rows that are equal in ORDER BY, Spark numbers any one first; `top`
+orders them by their other columns.
+"""
+
+from pydantic import ValidationError
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import AnalysedQuery
+from mixedmode.analysis.catalyst_aggregates import TextLostError, columns_over, top_of
+from mixedmode.analysis.catalyst_objects import id_of
+from mixedmode.analysis.catalyst_ranks import Ranked, greatest_rank
+from mixedmode.analysis.grouped_sql import GroupedSql
+from mixedmode.analysis.query_text import before_qualify
+from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
+from mixedmode.config import OrderBy, SqlStep, TopStep
+from mixedmode.config.graph import PREVIOUS
+from mixedmode.config.steps import RANK_COLUMN
+from mixedmode.errors import InvalidJobError
+
+__all__ = ["ranked_sql"]
+
+_WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and top."
+
+
+def ranked_sql(
+    session: SparkSession, query: AnalysedQuery, step: SqlStep, *, name: str, where: str, limit: int | None
+) -> GroupedSql | None:
+    """Return the steps for a query whose top is a ROW_NUMBER over an input; None for another one.
+
+    name: that of the keyed step. limit: the greatest rank that the text around the query reads; None if there is none.
+    Raise InvalidJobError if any rank may be read, and for expressions whose text Spark does not read as they are.
+    """
+    ranked = Ranked.of(session, top_of(query.plan))
+    parts = None if ranked is None else before_qualify(step.sql)
+    if ranked is None or parts is None:
+        return None
+    own = greatest_rank(ranked.conditions, id_of(ranked.rank))
+    n = min((one for one in (own, limit) if one is not None), default=None)
+    if n is None or not ranked.keys:
+        msg = (
+            f"{where}: ROW_NUMBER runs as a step with top, which keeps the first rows of each key. Write PARTITION BY "
+            "with columns, and say how many rows are kept: put the query into parentheses, and write WHERE n <= 3 "
+            "around it, where n is the column of the ROW_NUMBER; or write QUALIFY n <= 3."
+        )
+        raise InvalidJobError(msg)
+    names = _names(ranked)
+    try:
+        wanted = [(value, names[number]) for number, (_, value) in ranked.columns.items()]
+        before = selected(session, step, parts, wanted, ranked.source)
+        order = [OrderBy(names[number], *directions) for number, *directions in ranked.order]
+        keys = list(dict.fromkeys(names[number] for number in ranked.keys))
+        top = TopStep.model_validate({"key-by": keys, "top": {"n": max(1, n), "order-by": order}})
+        after = with_text(step, _after(session, ranked, names))
+    except (TextLostError, ValidationError) as error:
+        msg = f"{where}: the step with top for this ROW_NUMBER cannot be written out. {_WRITE} found={error}"
+        raise InvalidJobError(msg) from error
+    return GroupedSql(before, top.model_copy(update={"name": name}), after, types_of(query.frame(session)))
+
+
+def _names(ranked: Ranked) -> dict[int, str]:
+    """Return {id: name} of the columns: their own, if it is free."""
+    taken = {RANK_COLUMN}
+    names = {}
+    for number, (column, value) in ranked.columns.items():
+        own = str(column.name())
+        if is_free(own, taken):
+            taken.add(own.lower())
+            names[number] = own
+        else:
+            names[number] = free_name(str(value.sql()) if own.startswith("_") else own, taken)
+    return names
+
+
+def _after(session: SparkSession, ranked: Ranked, names: dict[int, str]) -> str:
+    """Return the sql over the rows of `top`."""
+    given = [(column, names[number]) for number, (column, _) in ranked.columns.items()]
+    values = [one.value for one in ranked.shown]
+    texts = columns_over(session, [*given, (ranked.rank, RANK_COLUMN)], [*values, *ranked.conditions])
+    items = ", ".join(item(text, one.name) for text, one in zip(texts, ranked.shown, strict=False))
+    conditions = " AND ".join(texts[len(values) :])
+    where = f" WHERE {conditions}" if conditions else ""
+    return f"SELECT {items} FROM {PREVIOUS}{where}"  # noqa: S608 - the job's own SQL

@@ -1,0 +1,144 @@
+"""The rows of a sql step, whose text may be several steps.
+
+A query in parentheses with a GROUP BY, a DISTINCT or a ROW_NUMBER is a text of its own. The text around it reads its
+rows:
+
+    SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)) GROUP BY day
+
+    sql_2_1    SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)
+    the rest   SELECT day, avg(n) AS mean FROM (SELECT * FROM sql_2_1) GROUP BY day
+
+So no text has more than one of them, and each is taken apart by grouped_sql.py or ranked_sql.py. The plan of the rest,
+over the query that was cut out, is compared with that of the text before.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan, have_same_rows
+from mixedmode.analysis.catalyst_aggregates import top_of
+from mixedmode.analysis.catalyst_ranks import Ranked, rank_limit
+from mixedmode.analysis.grouped_sql import WINDOWS_OF_RESULTS, GroupedSql
+from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
+from mixedmode.analysis.relations import Relation, Roots, check_columns
+from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, steps_of_group_by
+from mixedmode.config import SqlStep
+from mixedmode.config.graph import PREVIOUS
+from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.spark.errors import REFUSALS, spark_text
+from mixedmode.spark.frames import views
+
+__all__ = ["SqlTexts"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """A query in parentheses.  limit: the greatest of its ranks that the text around it reads, see `rank_limit`."""
+
+    inner: InnerQuery
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTexts:
+    """Makes the rows of the sql step at `where`.
+
+    add: adds the keyed step of a GROUP BY over rows, and returns its own. found: see `analysed_sql`.
+    """
+
+    session: SparkSession
+    roots: Roots
+    add: Callable[[GroupedSql, Relation], Relation]
+    where: str
+    found: list[MixedmodeError]
+
+    def rows(self, step: SqlStep, readable: SqlReads, name: str) -> tuple[Relation, Mapping[str, Relation]]:
+        """Return the rows of a step, and the relations that its text reads, by their names in the text.
+
+        name: that of the rows and of the last state; the states before it have numbers, too. Raise InvalidJobError for
+        a mistake.
+        """
+        given, used, makes = readable.relations, dict[str, Relation](), name
+        number = 0
+        while (cut := self._inner(step, SqlReads(given, readable.tables))) is not None:
+            number += 1
+            view = _unused_name(f"{name}_{number}".replace("-", "_"), step.sql)
+            rest = cut.inner.rest(view)
+            own = f"{name}-{number}" if has_groups(rest) else name
+            text = step.model_copy(update={"sql": cut.inner.sql})
+            rows, read = self._text(text, SqlReads(given, readable.tables), own, cut.limit)
+            check_columns(rows.frame, self.where)
+            used |= read
+            given = {**given, view: rows}
+            self._check_rest(rest, SqlReads(given, readable.tables))
+            step = step.model_copy(update={"sql": rest})
+            makes = name if own != name else f"{name}-result"
+        rows, read = self._text(step, SqlReads(given, readable.tables), makes)
+        return rows, {**used, **read}
+
+    def _text(
+        self, step: SqlStep, readable: SqlReads, name: str, limit: int | None = None
+    ) -> tuple[Relation, Mapping[str, Relation]]:
+        """Return the rows of a text with at most one GROUP BY, and the relations that it reads.
+
+        limit: the greatest rank that the text around it reads; None if it has no ranks, or any may be read.
+        """
+        grouped = steps_of_group_by(self.session, step, readable, name, self.where, limit=limit)
+        if grouped is None:
+            return analysed_sql(self.session, step, readable, self.roots, name, self.where, self.found)
+        given, used = self._text(grouped.before, readable, f"{name}-input")
+        if self.roots.reads([given]).changelogs:
+            grouped = grouped.over_changes()
+        rows = self.add(grouped, given)
+        if grouped.after is not None:
+            results, makes = SqlReads({PREVIOUS: rows}, {}), f"{name}-rows"
+            rows, _ = analysed_sql(self.session, grouped.after, results, self.roots, makes, self.where, self.found)
+        grouped.check(rows.frame, self.where)
+        return rows, used
+
+    def _inner(self, step: SqlStep, readable: SqlReads) -> "_Cut | None":
+        """Return the first query in parentheses that can be cut out; None if there is none."""
+        found = inner_queries(step.sql) if step.may_group else []
+        if not found:
+            return None
+        with views(self.session, readable.named_in(step.sql)):
+            return next((cut for one in found if (cut := self._cut(step, one)) is not None), None)
+
+    def _cut(self, step: SqlStep, inner: InnerQuery) -> "_Cut | None":
+        """Return a query that goes over records; None if the rest over it has another plan than the text."""
+        view = _unused_name("inner", step.sql)
+        try:
+            plan = analysed_plan(self.session, inner.sql)
+            if not plan.isStreaming():
+                return None
+            whole = analysed_plan(self.session, step.sql)
+            with views(self.session, {view: AnalysedQuery(None, plan).frame(self.session)}):
+                rest = analysed_plan(self.session, inner.rest(view))
+        except REFUSALS:
+            return None  # the checks of the text say why
+        if not have_same_rows(self.session, whole, rest):
+            return None
+        ranked = Ranked.of(self.session, top_of(plan))
+        place = None if ranked is None else ranked.place
+        return _Cut(inner, None if place is None else rank_limit(self.session, rest, view, place))
+
+    def _check_rest(self, sql: str, readable: SqlReads) -> None:
+        """Raise InvalidJobError if the text around a query goes by its windows, which its rows do not have."""
+        try:
+            with views(self.session, readable.named_in(sql)):
+                analysed_plan(self.session, sql)
+        except REFUSALS as error:
+            msg = (
+                f"{self.where}: the windows of a GROUP BY are plain columns for the query around it. "
+                f"{WINDOWS_OF_RESULTS} cause={spark_text(error)}"
+            )
+            raise InvalidJobError(msg) from error
+
+
+def _unused_name(name: str, sql: str) -> str:
+    """Return a name that is not in a text."""
+    while name.lower() in sql.lower():
+        name += "_"
+    return name

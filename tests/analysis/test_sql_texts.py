@@ -1,0 +1,328 @@
+"""A sql step with a GROUP BY inside another one becomes several texts, which return the rows of Spark's batch."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import ParseException
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.grouped_sql import GroupedSql
+from mixedmode.analysis.relations import Relation, Roots
+from mixedmode.analysis.sql_steps import SqlReads
+from mixedmode.analysis.sql_texts import SqlTexts
+from mixedmode.config import KeyedAggregateStep, SqlStep, TopStep
+from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.job import Job, Source
+from mixedmode.operators.interface import Changelog
+from mixedmode.plan.stages import EmittedRows
+from mixedmode.spark.frames import relations_of, stand_in_of, views
+from mixedmode.testing import run_graph
+from tests.analysis.grouped_rows import DDL, cached_table, shown
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def stream(spark: SparkSession) -> DataFrame:
+    return stand_in_of(spark, spark.createDataFrame([], DDL).schema)
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession) -> Iterator[DataFrame]:
+    with cached_table(spark) as frame:
+        yield frame
+
+
+class BatchSteps:
+    """The steps that a text means, computed by Spark, one after the other."""
+
+    def __init__(self, spark: SparkSession, stream: DataFrame, table: DataFrame) -> None:
+        self._spark = spark
+        self._tables = {"t": table}
+        self._roots = Roots(["t"], {"t": "at"})
+        self._source = Relation("t", stream, sources=("t",))
+        self.steps: dict[str, Any] = {}
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        found: list[MixedmodeError] = []
+        texts = SqlTexts(self._spark, self._roots, self._add, "steps[0].sql", found)
+        rows, _ = texts.rows(SqlStep(sql=sql), SqlReads({"t": self._source}, {}), "sql-1")
+        assert not found
+        return [tuple(row) for row in self._computed(rows).collect()]
+
+    def _add(self, grouped: GroupedSql, given: Relation) -> Relation:
+        step, name = grouped.step, grouped.step.name
+        assert name is not None
+        self.steps[name] = step
+        keys = [f"`{key}`" for key in step.key_by]
+        calls = []
+        if isinstance(step, KeyedAggregateStep):
+            assert step.window is None
+            calls = [f"{call} AS `{name}`" for name, call in step.aggregate.items()]
+        sql = f"SELECT {', '.join([*keys, *calls])} FROM given GROUP BY {', '.join(keys)}"
+        if isinstance(step, TopStep):
+            order = [
+                f"{by.expression} {'DESC' if by.descending else 'ASC'} NULLS {'FIRST' if by.nulls_first else 'LAST'}"
+                for by in step.top.order_by
+            ]
+            rank = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {', '.join(order)})"
+            sql = f"SELECT * FROM (SELECT {rank} AS rank, * FROM given) WHERE rank <= {step.top.n}"
+        with views(self._spark, {"given": self._computed(given)}):
+            self._tables[name] = self._spark.sql(sql)
+        self._roots.emitted[name] = EmittedRows(Changelog.RETRACT)
+        self._roots.upstream[name] = frozenset({"t"})
+        frame = stand_in_of(self._spark, self._tables[name].schema)
+        return Relation(name, frame, stages=(name,), root=frame)
+
+    def _computed(self, relation: Relation) -> DataFrame:
+        return relations_of(self._spark, self._tables, self._roots.reads([relation]), {})[0]
+
+
+KEYS = st.sampled_from(
+    [
+        "k",
+        "x.s",
+        "upper(k)",
+        "(v % 2 = 1)",
+        "date(at)",
+        "at - INTERVAL '1' DAY",
+        "left(k, 1)",
+        "`odd name`",
+        "coalesce(k, s) || '-'",
+        "CASE WHEN v > 1 THEN 1 END",
+    ]
+)
+CALLS = st.sampled_from(
+    [
+        "count(*)",
+        "sum(v)",
+        "sum(w)",
+        "min(k)",
+        "max(at)",
+        "avg(v)",
+        "count(DISTINCT s)",
+        "max_by(s, v * 100 + hour(at))",
+        "sum(v * `odd name`) FILTER (WHERE x.s <> 'y')",
+        "bool_or(v > 2)",
+        "count_if(v IS NULL)",
+        "sum(nvl(v, 0))",
+        "min(if(v > 1, 'it''s \\\\ a `b`', k))",
+    ]
+)
+SHAPES = st.sampled_from(
+    [
+        "{0}",
+        "{0} IS NULL",
+        "coalesce(string({0}), 'none')",
+        "if({0} = {1}, {0}, {1})",
+        "hash({0}, {1})",
+        "nvl({0}, {1})",
+        "ifnull({0}, {1})",
+    ]
+)
+#: texts around a GROUP BY whose first column is c0
+AROUND = [
+    "{0}",
+    "SELECT c0, c0 IS NULL AS is_none FROM ({0}) WHERE c0 IS NOT NULL",
+    "SELECT count(*) AS n, c0 FROM ({0}) AS g GROUP BY c0 HAVING n > 1 OR c0 IS NULL",
+    "WITH g AS ({0}), h AS (SELECT c0 IS NULL AS x, count(*) AS n FROM g GROUP BY 1) SELECT max(n) FROM h GROUP BY x",
+    "WITH g AS ({0}) SELECT c0, 'g' AS x FROM g UNION ALL SELECT * FROM (SELECT DISTINCT c0, 'd' FROM g)",
+    "SELECT DISTINCT count(*) AS n FROM ({0}) GROUP BY c0",
+    "SELECT u, count(c0) FROM (SELECT DISTINCT c0 FROM ({0})) LATERAL VIEW explode(array('x', 'y')) AS u GROUP BY u",
+]
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> str:
+    keys = draw(st.lists(KEYS, min_size=1, max_size=3, unique=True))
+    items = list[str]()
+    for number in range(draw(st.integers(1, 4))):
+        first = draw(st.one_of(CALLS, st.sampled_from(keys)))
+        items.append(f"{draw(SHAPES).format(first, first)} AS c{number}")
+    if draw(st.booleans()):
+        items += keys
+    where = draw(
+        st.sampled_from(["", " WHERE v > 1", " WHERE s IN ('x', 'y') OR k IS NULL", " WHERE NOT v = 2 AND true"])
+    )
+    having = draw(st.sampled_from(["", " HAVING count(*) > 2", " HAVING max(v) IS NOT NULL", " HAVING sum(v) <> 1"]))
+    source = draw(st.sampled_from(["t AS x", "(SELECT * FROM t WHERE at IS NOT NULL) x"]))
+    sql = f"SELECT {', '.join(items)} FROM {source}{where} GROUP BY {', '.join(keys)}{having}"
+    return draw(st.sampled_from(AROUND)).format(sql)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sql=queries())
+def test_the_steps_return_the_rows_of_the_text(
+    spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str
+) -> None:
+    with views(spark, {"t": table}):
+        expected = spark.sql(sql).collect()
+    assert Counter(BatchSteps(spark, stream, table).rows(sql)) == Counter(tuple(row) for row in expected)
+
+
+#: an order of all rows of t, so that Spark has one answer
+ALL = "v, w DESC, at, s, k, `odd name`"
+RANKED = f"SELECT *, row_number() OVER (PARTITION BY k ORDER BY {ALL}) AS n FROM t"
+OTHER = f"row_number() OVER (PARTITION BY upper(k), s ORDER BY v % 2 DESC NULLS FIRST, {ALL})"
+
+
+@pytest.mark.parametrize(
+    ("sql", "n"),
+    [
+        (f"SELECT k, v, s FROM ({RANKED}) WHERE n = 1", 1),
+        (f"SELECT * FROM ({RANKED}) AS x WHERE x.n <= 3 AND v > 1", 3),
+        (f"SELECT k, at FROM ({RANKED}) WHERE 4 > n", 3),
+        (f"SELECT k, at, n FROM ({RANKED}) WHERE n BETWEEN 2 AND 4", 4),
+        (f"SELECT k, at, n FROM ({RANKED}) WHERE n IN (1, 5) AND n > 1", 5),
+        (f"SELECT k, at FROM ({RANKED}) WHERE n < 1", 1),
+        (f"SELECT a, s FROM (SELECT n AS a, s FROM ({RANKED})) WHERE a <= 2", 2),
+        (f"WITH r AS ({RANKED}) SELECT k, n FROM r WHERE n = 2 UNION ALL SELECT s, n FROM r WHERE n = 1", 2),
+        (f"SELECT s, avg(v) AS mean FROM ({RANKED}) WHERE n <= 2 GROUP BY s", 2),
+        (f"SELECT rank, n, s FROM (SELECT v AS rank, {OTHER} AS n, s FROM t WHERE v IS NOT NULL) WHERE n <= 2", 2),
+        (
+            (
+                "SELECT c, n FROM (SELECT c, row_number() OVER (PARTITION BY m ORDER BY c, k DESC) AS n FROM "
+                "(SELECT k, count(*) AS c, max(v) AS m FROM t GROUP BY k)) WHERE n <= 2"
+            ),
+            2,
+        ),
+        (f"SELECT k, v FROM t WHERE v > 0 QUALIFY {OTHER} <= 2", 2),
+        (f"SELECT s, count(*) AS c FROM (SELECT s, {OTHER} AS n FROM t QUALIFY n = 2) GROUP BY s", 2),
+    ],
+)
+def test_a_row_number_is_the_rank_of_a_step_with_top(
+    spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str, n: int
+) -> None:
+    steps = BatchSteps(spark, stream, table)
+    try:
+        with views(spark, {"t": table}):
+            expected = spark.sql(sql).collect()
+    except ParseException:
+        pytest.skip("this Spark has no QUALIFY")
+    assert Counter(steps.rows(sql)) == Counter(tuple(row) for row in expected)
+    assert [step.top.n for step in steps.steps.values() if isinstance(step, TopStep)] == [n]
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) > 1", "(?i)(qualify|say how many)"),
+        (RANKED, "say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED}) WHERE n > 3", "say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED}) WHERE n <= v", "say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED}) WHERE n <= 3 OR v = 1", "say how many rows are kept"),
+        (f"WITH r AS ({RANKED}) SELECT * FROM r WHERE n = 1 UNION ALL SELECT * FROM r", "say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED.replace('PARTITION BY k ', '')}) WHERE n = 1", "Write PARTITION BY with columns"),
+        (f"SELECT * FROM ({RANKED.replace('row_number', 'rank')}) WHERE n = 1", "found=Window"),
+        (
+            (
+                "SELECT k FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM "
+                "(SELECT k, v, array(v) AS list FROM t)) WHERE n = 1"
+            ),
+            "the step orders rows by all their columns",
+        ),
+        (f"SELECT v FROM ({RANKED}) WHERE n <= 2", "missing="),
+    ],
+)
+def test_a_row_number_that_top_does_not_have_is_refused(spark: SparkSession, sql: str, problem: str) -> None:
+    job = Job("refused", sources={"t": Source.parquet("in", schema=DDL, event_time="at")}, mode="batch")
+    with pytest.raises(InvalidJobError, match=problem) as raised:
+        run_graph(job.sql(sql), {"t": []})
+    assert str(raised.value).startswith("steps[0].sql: ")
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        ("SELECT k FROM t GROUP BY k", ["sql-1"]),
+        ("SELECT n FROM (SELECT k, count(*) AS n FROM t GROUP BY k)", ["sql-1"]),
+        ("SELECT DISTINCT n FROM (SELECT k, count(*) AS n FROM t GROUP BY k)", ["sql-1-1", "sql-1"]),
+        ("SELECT DISTINCT count(*) AS n FROM t GROUP BY k", ["sql-1-input", "sql-1"]),
+        (
+            (
+                "WITH a AS (SELECT k, v FROM t GROUP BY 1, 2), b AS (SELECT k, sum(v) AS v FROM a GROUP BY k) "
+                "SELECT * FROM a UNION ALL SELECT * FROM b"
+            ),
+            ["sql-1-1", "sql-1"],
+        ),
+        ("SELECT k, m FROM (SELECT k FROM t GROUP BY k), (SELECT max(a) AS m FROM VALUES (1) AS x(a) GROUP BY a)", []),
+    ],
+)
+def test_the_state_of_a_text_has_the_name_of_the_step(
+    spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str, names: list[str]
+) -> None:
+    steps = BatchSteps(spark, stream, table)
+    if names:
+        steps.rows(sql)
+        assert [*steps.steps] == names
+    else:
+        with pytest.raises((InvalidJobError, AssertionError)):
+            steps.rows(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        (
+            "SELECT count(*) AS n FROM {} GROUP BY window(window, '2 hours')",
+            "For windows of its",
+        ),
+        ("SELECT window_time(window) AS a FROM {}", "For windows of its"),
+        ("SELECT count(*) AS n FROM {} GROUP BY window(last, '2 hours')", "For windows of its"),
+        ("SELECT window, count(*) AS n FROM {} GROUP BY window", "Group by its fields, as in GROUP BY window.start"),
+        ("SELECT * FROM t WHERE k IN (SELECT k FROM {})", "A subquery cannot read an input"),
+        ("SELECT * FROM {} AS a JOIN (SELECT DISTINCT k FROM t) AS b ON a.k = b.k", "Use a step with join"),
+        ("SELECT no FROM {} GROUP BY no", "no"),
+        ("SELECT k FROM {} GROUP BY k ORDER BY k", "Sort the rows where the output is read"),
+        ("SELECT k, first(n) AS f FROM {} GROUP BY k", "first goes by the order of rows here"),
+    ],
+)
+def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession, sql: str, problem: str) -> None:
+    inner = "(SELECT k, window, count(*) AS n, max(at) AS last FROM t GROUP BY k, window(at, '1 hour'))"
+    job = Job("refused", sources={"t": Source.parquet("in", schema=DDL, event_time="at")}, mode="batch")
+    with pytest.raises(InvalidJobError, match=problem) as raised:
+        run_graph(job.sql(sql.format(inner)), {"t": []})
+    assert str(raised.value).startswith("steps[0].sql: ")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT s, date(at) AS day, sum(v) / count(*) AS mean FROM t WHERE v > -9 GROUP BY 1, 2 HAVING sum(v) > 3",
+        "SELECT s, count(*) AS n, window.start AS since FROM t GROUP BY window(at, '2 hours', '1 hour'), s",
+        "SELECT session_window AS w, k FROM t GROUP BY session_window(at, '15 minutes'), k",
+        "SELECT DISTINCT k, `odd name` AS o FROM t",
+        "SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY ALL) GROUP BY day",
+        (
+            "WITH best AS (SELECT k, s, max(v) AS most FROM t GROUP BY k, s), means AS (SELECT k, avg(most) AS mean, "
+            "count(*) AS n FROM best WHERE most > 1 GROUP BY k) SELECT n, count(mean) AS keys FROM means GROUP BY n"
+        ),
+        (
+            "SELECT window.start AS since, window.end AS until, max(n) AS most FROM (SELECT s, window, count(*) AS n "
+            "FROM t GROUP BY s, window(at, '2 hours')) GROUP BY window.start, window.end"
+        ),
+        "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",
+        f"SELECT k, v, s FROM ({RANKED}) WHERE n = 1",
+        (
+            "SELECT k, n, s, c FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY c DESC, s) AS n FROM "
+            "(SELECT k, s, count(*) AS c FROM t GROUP BY k, s)) WHERE n <= 2"
+        ),
+    ],
+)
+def test_all_modes_return_the_rows_of_sparks_batch(spark: SparkSession, table: DataFrame, sql: str) -> None:
+    job = Job("grouped", sources={"t": Source.parquet("in", schema=DDL, event_time="at")}, mode="batch")
+    rows = [row.asDict() for row in table.orderBy("at").collect()]
+    with views(spark, {"t": table}):
+        expected = Counter(shown(row.asDict(recursive=True)) for row in spark.sql(sql).collect())
+    parts = [{"t": rows[:50]}, {"t": rows[50:90]}, {"t": rows[90:]}]
+    found = [
+        run_graph(job.sql(sql), {"t": rows}),
+        run_graph(job.sql(sql), parts[0], live=parts[1:]),
+        run_graph(job.sql(sql), live=parts),
+    ]
+    for outputs in found:
+        assert Counter(map(shown, outputs.table())) == expected
