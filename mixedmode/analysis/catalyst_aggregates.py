@@ -23,8 +23,15 @@ __all__ = [
     "Shown",
     "TextLostError",
     "columns_over",
+    "companion",
+    "is_same",
+    "no_rows",
+    "projected",
+    "renamed",
     "replaced",
+    "sequence_of",
     "shape_of",
+    "text_over",
     "top_of",
     "value_of",
     "windows_of",
@@ -81,7 +88,7 @@ class Aggregated:
                 node = node.child()
             else:
                 return None
-        parts = _companion(session, "planning.PhysicalAggregation").unapply(node)  # what Spark executes it by
+        parts = companion(session, "planning.PhysicalAggregation").unapply(node)  # what Spark executes it by
         if not node.isStreaming() or not parts.isDefined() or _SETS in str(node.groupingExpressions().toString()):
             return None
         groupings, calls, results = (list(items_of(getattr(parts.get(), f"_{number}")())) for number in (1, 2, 3))
@@ -91,7 +98,7 @@ class Aggregated:
             if kind_of(upper) == "Filter":
                 conditions.append(replaced(session, upper.condition(), values))
             elif kind_of(upper) == "Project":
-                values = {id_of(one): replaced(session, value_of(one), values) for one in items_of(upper.projectList())}
+                values = projected(session, upper, values)
         return cls(
             node.child(),
             {id_of(one): value_of(one) for one in groupings},
@@ -132,18 +139,28 @@ def windows_of(aggregated: Aggregated) -> Windowed | None:
     Spark makes a column of the windows of each row, and leaves out rows without a time.
     """
     found = [number for number, key in aggregated.keys.items() if _is_window(key)]
+    if not found:
+        return None
     node, time = aggregated.child, None
     for _ in range(2):
         kind = kind_of(node)
-        if kind == "Filter" and kind_of(node.condition()) == "IsNotNull":
-            time, node = node.condition().child(), node.child()
-        elif kind in ("Project", "Expand"):
+        if kind == "Filter":
+            time = time or _time_in(node.condition())
+        if kind in ("Expand", "Filter", "Project"):
             node = node.child()
-    if not found:
-        return None
     if time is None or kind_of(time) != "AttributeReference":
         raise TextLostError(str(aggregated.keys[found[0]].sql()))
     return Windowed(found[0], time, node)
+
+
+def _time_in(condition: Java) -> Java | None:
+    """Return the time in a condition that Spark adds to windows: it is not NULL, or between the bounds of the window.
+
+    None for the condition of a session whose gap depends on the row.
+    """
+    if kind_of(condition) == "IsNotNull":
+        return condition.child()
+    return condition.left().left() if kind_of(condition.left()) == "GreaterThanOrEqual" else None
 
 
 def columns_over(
@@ -160,9 +177,8 @@ def columns_over(
     """
     if not expressions:
         return []
-    given = {id_of(one): one if name is None else _renamed(session, one, name) for one, name in columns}
-    relation = _companion(session, "plans.logical.LocalRelation").apply(_sequence(session, [*given.values()]))
-    frame = DataFrame(rows_of(session)(session._jsparkSession, relation), session)
+    given = {id_of(one): one if name is None else renamed(session, one, name) for one, name in columns}
+    frame = no_rows(session, [*given.values()])
     wanted = [replaced(session, one, given) for one in expressions]
     known = [(one, given[number]) for number, one in (made_of or {}).items()]
     texts = [str(_as_called(session, one, given, known).sql()) for one in expressions]
@@ -173,11 +189,25 @@ def columns_over(
     items = plan.aggregateExpressions() if kind_of(plan) == "Aggregate" else plan.projectList()
     read = [value_of(one) for one in items_of(items)]
     for text, one, expression in zip(texts, read, wanted, strict=True):
-        if not one.semanticEquals(expression) and not _cast_once(session, one).semanticEquals(
-            _cast_once(session, expression)
-        ):
+        if not is_same(session, one, expression):
             raise TextLostError(text)
     return texts
+
+
+def no_rows(session: SparkSession, columns: list[Java]) -> DataFrame:
+    """Return a frame of these columns, without rows."""
+    relation = companion(session, "plans.logical.LocalRelation").apply(sequence_of(session, columns))
+    return DataFrame(rows_of(session)(session._jsparkSession, relation), session)
+
+
+def text_over(session: SparkSession, expression: Java, values: Mapping[int, Java]) -> str:
+    """Return an expression as SQL, with values in place of its columns. The text may say less than the expression."""
+    return str(_as_called(session, expression, values, ()).sql())
+
+
+def is_same(session: SparkSession, one: Java, other: Java) -> bool:
+    """Return whether two expressions over the same columns always have the same value."""
+    return bool(one.semanticEquals(other) or _cast_once(session, one).semanticEquals(_cast_once(session, other)))
 
 
 def shape_of(plan: Java) -> str:
@@ -191,14 +221,14 @@ def shape_of(plan: Java) -> str:
 
 
 @lru_cache(maxsize=16)
-def _companion(session: SparkSession, name: str) -> Java:
+def companion(session: SparkSession, name: str) -> Java:
     """Return an object of Catalyst. To look it up takes several calls."""
     jvm: Java = session.sparkContext._jvm
     return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
 
 
 def value_of(column: Java) -> Java:
-    """Return the expression of a column, without its name."""
+    """Return the expression that a column of a SELECT is."""
     return column.child() if kind_of(column) == "Alias" else column
 
 
@@ -206,8 +236,9 @@ def _is_window(key: Java) -> bool:
     return kind_of(key) == "AttributeReference" and any(key.metadata().contains(mark) for mark in _WINDOW_MARKS)
 
 
-def _renamed(session: SparkSession, column: Java, name: str) -> Java:
-    return column.withName(name).withQualifier(_sequence(session, []))
+def renamed(session: SparkSession, column: Java, name: str) -> Java:
+    """Return a column under another name, without its table."""
+    return column.withName(name).withQualifier(sequence_of(session, []))
 
 
 def replaced(session: SparkSession, expression: Java, values: Mapping[int, Java]) -> Java:
@@ -215,6 +246,11 @@ def replaced(session: SparkSession, expression: Java, values: Mapping[int, Java]
     if kind_of(expression) == "AttributeReference":
         return values.get(id_of(expression), expression)
     return _with_children(session, expression, lambda one: replaced(session, one, values))
+
+
+def projected(session: SparkSession, project: Java, values: Mapping[int, Java]) -> dict[int, Java]:
+    """Return {id: value} of the columns of a Project.  values: those of the columns of its input."""
+    return {id_of(one): replaced(session, value_of(one), values) for one in items_of(project.projectList())}
 
 
 def _as_called(
@@ -228,8 +264,8 @@ def _as_called(
         return values.get(id_of(expression), expression)
     if kind_of(expression) not in _OPERATORS and _is_called(session, expression):
         arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
-        function = _companion(session, "analysis.UnresolvedFunction")
-        return function.apply(str(expression.prettyName()), _sequence(session, arguments), False)
+        function = companion(session, "analysis.UnresolvedFunction")
+        return function.apply(str(expression.prettyName()), sequence_of(session, arguments), False)
     return _with_children(session, expression, lambda one: _as_called(session, one, values, known))
 
 
@@ -259,9 +295,10 @@ def _cast_once(session: SparkSession, expression: Java) -> Java:
 
 def _with_children(session: SparkSession, expression: Java, change: Callable[[Java], Java]) -> Java:
     children = [change(one) for one in items_of(expression.children())]
-    return expression.withNewChildren(_sequence(session, children)) if children else expression
+    return expression.withNewChildren(sequence_of(session, children)) if children else expression
 
 
-def _sequence(session: SparkSession, items: list[Java]) -> Java:
+def sequence_of(session: SparkSession, items: list[Java]) -> Java:
+    """Return a sequence of Scala."""
     jvm: Java = session.sparkContext._jvm
     return jvm.PythonUtils.toSeq(items)

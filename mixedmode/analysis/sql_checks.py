@@ -268,10 +268,15 @@ def _problems(node: Node) -> Iterator[tuple[str, str]]:
             yield from _subquery_problems(node, expression, expression.plan)
 
 
+def instead_of(kind: str) -> str:
+    """Return what to write instead of a node over several records of an input."""
+    return _OVER_RECORDS.get(kind, _INSTEAD)
+
+
 def _instead(node: Node) -> str:
     """Return what to write instead of a node that needs several records."""
     if _sees_records(node):
-        return _OVER_RECORDS.get(node.kind, _INSTEAD)
+        return instead_of(node.kind)
     return _OF_DIMENSION if dimensions_of(node) else _WRITTEN_OUT
 
 

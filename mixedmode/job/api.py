@@ -33,7 +33,7 @@ from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, SqlStep, Step
-from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested
+from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested, source_of
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import (
     AutoscalerArguments,
@@ -152,6 +152,26 @@ class Job(AllRows, JobOperations):
         of_type(overrides, list | tuple, "Job.from_yaml: overrides", "a list, such as ['parallelism=4']")
         loaded = load_job(place_of(path, "Job.from_yaml: path"), overrides)
         return cls._of(settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
+
+    @classmethod
+    def from_stream(cls, stream: Any, name: str, **settings: Any) -> Self:
+        """Return the job that computes a streaming DataFrame of PySpark, such as one of `spark.readStream`.
+
+        stream: the DataFrame, before `writeStream`. Its source has the name `records` in the job.
+        settings: the arguments of Job, without `sources`.
+
+        Raises InvalidJobError for a DataFrame that a job cannot take over as it is. docs/from-flink-and-spark.md has
+        the list.
+        """
+        from mixedmode.driver.from_stream import RECORDS, read_stream  # noqa: PLC0415 - Spark is loaded only to plan
+
+        spark = of_type(settings.pop("spark", None) or {}, Mapping, "Job.from_stream: spark", "a dictionary")
+        found = read_stream(stream, spark)
+        source = source_of(found.source.format, found.source.arguments, call="Job.from_stream")
+        job = cls(name, sources={RECORDS: source}, spark={**spark, **found.spark}, **settings)
+        for step in found.steps:
+            job = job.with_step(step)
+        return job
 
     @property
     def spec(self) -> JobSpec:

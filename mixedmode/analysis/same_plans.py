@@ -1,0 +1,143 @@
+"""Compares the analysed plan of a text with the plan that the text was written for.
+
+What a Project computes is put in the place of its columns, so plans are the same if their other nodes are, one by one,
+with the same expressions over the same columns below. Names of columns in between do not count.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst_aggregates import TextLostError, is_same, projected, replaced, value_of
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+
+__all__ = ["PASSED", "SamePlans"]
+
+_Java = Any  # an object of the JVM
+_Values = Mapping[int, _Java]
+
+#: nodes that change no row
+PASSED = frozenset(
+    {
+        "EventTimeWatermark",
+        "RebalancePartitions",
+        "Repartition",
+        "RepartitionByExpression",
+        "ResolvedHint",
+        "SubqueryAlias",
+        "View",
+    }
+)
+_ROWS = "LocalRelation"  # the input of a text
+
+
+@dataclass(frozen=True, slots=True)
+class SamePlans:
+    """The comparison of a plan that was written with the plan that was given.
+
+    bottom: the node of the given plan that is the input of the written one. columns: the value of each column of that
+    input, over the columns of `bottom`.
+    """
+
+    session: SparkSession
+    bottom: _Java
+    columns: Sequence[_Java]
+
+    def check(self, written: _Java, given: _Java) -> None:
+        """Raise TextLostError, with the place, if the two return other rows; names of columns do not count."""
+        ours, theirs = self._values(written, given)
+        self._same(items_of(written.output()), items_of(given.output()), ours, theirs)
+
+    def _values(self, written: _Java, given: _Java) -> tuple[_Values, _Values]:
+        """Return {id: value} of the columns of each plan, over columns of the given one; a column that is not in it is
+        its own value.
+        """
+        above, written = self._below(written)
+        above_given, given = self._below(given)
+        ours, theirs = self._of_node(written, given)
+        for project in reversed(above):
+            ours = projected(self.session, project, ours)
+        for project in reversed(above_given):
+            theirs = projected(self.session, project, theirs)
+        return ours, theirs
+
+    def _below(self, plan: _Java) -> tuple[list[_Java], _Java]:
+        """Return the projections on top of a plan, outermost first, and the node below them."""
+        found = []
+        while not plan.equals(self.bottom) and (kind := kind_of(plan)) in {"Project", *PASSED}:
+            found += [plan] if kind == "Project" else []
+            plan = plan.child()
+        return found, plan
+
+    def _of_node(self, written: _Java, given: _Java) -> tuple[_Values, _Values]:
+        kind = kind_of(written)
+        if kind == _ROWS and given.equals(self.bottom):
+            return dict(zip((n for _, n in columns_of(written.output())), self.columns, strict=True)), {}
+        if kind != kind_of(given) or kind not in _PARTS:
+            raise TextLostError(kind_of(given))
+        ours, theirs = self._values(written.child(), given.child())
+        self._same(_PARTS[kind](written), _PARTS[kind](given), ours, theirs)
+        if any(read(written) != read(given) for read in _FACTS.get(kind, ())):
+            raise TextLostError(kind)
+        made = zip(_MADE[kind](written), _MADE[kind](given), strict=True)
+        new = {id_of(one): other for one, other in made}
+        return (new, {}) if kind == "Aggregate" else ({**ours, **new}, theirs)
+
+    def _same(self, ours: Iterable[_Java], theirs: Iterable[_Java], of_ours: _Values, of_theirs: _Values) -> None:
+        one_by_one = [list(ours), list(theirs)]
+        if len(one_by_one[0]) != len(one_by_one[1]):
+            raise TextLostError(", ".join(str(one.sql()) for one in one_by_one[1]))
+        for one, other in zip(*one_by_one, strict=True):
+            wanted = replaced(self.session, other, of_theirs)
+            found = replaced(self.session, one, of_ours)
+            if not found.dataType().equals(wanted.dataType()) or not is_same(self.session, found, wanted):
+                raise TextLostError(str(other.sql()))
+
+
+def _of_aggregate(node: _Java) -> list[_Java]:
+    return [*items_of(node.groupingExpressions()), *map(value_of, items_of(node.aggregateExpressions()))]
+
+
+def _of_expand(node: _Java) -> list[_Java]:
+    """Return the first and the last window of a row; Spark makes them, and those in between follow from the two.
+
+    Raise TextLostError if another column is not passed on as it is.
+    """
+    rows, new = list(items_of(node.projections())), set(map(id_of, _new_columns(node)))
+    found = []
+    for row in (rows[0], rows[-1]):
+        for value, (_, number) in zip(items_of(row), columns_of(node.output()), strict=True):
+            if number in new:
+                found.append(value)
+            elif kind_of(value) != "AttributeReference" or id_of(value) != number:
+                raise TextLostError(str(value.sql()))
+    return found
+
+
+def _new_columns(node: _Java) -> list[_Java]:
+    """Return the columns of a node that its input does not have."""
+    before = set(ids_of(node.child().output()))
+    return [one for one in items_of(node.output()) if id_of(one) not in before]
+
+
+#: {kind of node: function that returns its expressions}
+_PARTS: Mapping[str, Callable[[_Java], list[_Java]]] = {
+    "Aggregate": _of_aggregate,
+    "Expand": _of_expand,
+    "Filter": lambda node: [node.condition()],
+    "Generate": lambda node: [node.generator()],
+}
+#: {kind of node: functions that return what else it says}
+_FACTS: Mapping[str, tuple[Callable[[_Java], object], ...]] = {
+    "Expand": (lambda node: node.projections().size(),),
+    "Generate": (lambda node: node.outer(),),
+}
+#: {kind of node: function that returns its new columns}
+_MADE: Mapping[str, Callable[[_Java], list[_Java]]] = {
+    "Filter": lambda _: [],
+    "Aggregate": lambda node: [one.toAttribute() for one in items_of(node.aggregateExpressions())],
+    "Expand": _new_columns,
+    "Generate": lambda node: list(items_of(node.generatorOutput())),
+}

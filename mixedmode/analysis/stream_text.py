@@ -1,0 +1,177 @@
+"""Writes nodes of an analysed plan as SQL, from the source upwards, and checks what Spark reads in it.
+
+Example: a filter, an aggregate and a filter over it become
+
+    SELECT user, n FROM (SELECT user, count(1) AS n FROM records WHERE (amount > 1) GROUP BY user) WHERE (n > 2)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import analysed_plan
+from mixedmode.analysis.catalyst_aggregates import TextLostError, companion, no_rows, renamed, sequence_of, text_over
+from mixedmode.analysis.catalyst_objects import columns_of, id_of
+from mixedmode.analysis.same_plans import SamePlans
+from mixedmode.analysis.written_sql import free_name, is_free, item
+from mixedmode.spark.errors import REFUSALS
+from mixedmode.spark.frames import views
+
+__all__ = ["StreamText", "WindowCall"]
+
+_Java = Any  # an object of the JVM
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """A call of window() or session_window().  key: the id of the column that it is in the plan."""
+
+    key: int
+    function: str
+    time: _Java
+    durations: Sequence[_Java]
+
+
+class StreamText:
+    """The text of one sql step, as far as it is written.
+
+    bottom: the node of the plan that is the input of the step. source: the name of the input in the text. columns: its
+    columns, and their names in the text. values: the value of each over the columns of `bottom`.
+
+    named: the columns so far, and their names in the text.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        bottom: _Java,
+        source: str,
+        columns: Sequence[tuple[_Java, str]],
+        values: Sequence[_Java],
+    ) -> None:
+        self._session = session
+        self._bottom, self._source = bottom, source
+        self._input, self._values = columns, values
+        self.named = list(columns)
+        self._from = source
+        self._where: str | None = None
+        self._items: list[str] | None = None
+        self._group: list[str] | None = None
+        self._laterals = 0
+        self.has_group = False
+
+    @property
+    def is_bare(self) -> bool:
+        """True if the text returns its input as it is."""
+        return self._from == self._source and self._where is None and self._items is None
+
+    @property
+    def _names(self) -> list[str]:
+        return [name for _, name in self.named]
+
+    def filter(self, condition: _Java) -> None:
+        """Keep the rows that meet a condition."""
+        if self._items is not None or self._where is not None:
+            self._nest()
+        self._where = self._text(condition)
+
+    def select(self, items: Sequence[tuple[_Java, _Java]], names: Sequence[str] | None = None) -> None:
+        """Return columns.  items: each column, and its value over the columns so far. names: theirs."""
+        if self._items is not None:
+            self._nest()
+        self._show(items, names, {})
+
+    def explode(self, generator: _Java, outputs: Sequence[_Java], *, is_outer: bool) -> None:
+        """Add the columns of a generator, such as explode; a row becomes several.  is_outer: or one, with NULL."""
+        if self._items is not None or self._where is not None:
+            self._nest()
+        taken = {name.lower() for name in self._names}
+        names = [self._name(str(one.name()), taken) for one in outputs]
+        self._laterals += 1
+        outer = "OUTER " if is_outer else ""
+        call = f"{outer}{self._text(generator)}"
+        self._from = f"{self._from} LATERAL VIEW {call} made_{self._laterals} AS {', '.join(names)}"
+        self.named += zip(outputs, names, strict=True)
+
+    def group(
+        self,
+        keys: Sequence[_Java],
+        items: Sequence[tuple[_Java, _Java]],
+        window: WindowCall | None,
+        names: Sequence[str] | None,
+    ) -> None:
+        """Return one row of each group.  items: each column, and its value over keys and aggregates. names: theirs."""
+        if self._items is not None:
+            self._nest()
+        calls = {} if window is None else {window.key: self._call(window)}
+        self._group = [self._text(key, calls) for key in keys]
+        self.has_group = True
+        self._show(items, names, calls)
+
+    def arrange(self, columns: Sequence[tuple[_Java, str]]) -> None:
+        """Return these of the columns, in this order and with these names, if that is not so already."""
+        wanted, found = ([(id_of(column), name) for column, name in one] for one in (columns, self.named))
+        if wanted != found:
+            self.select([(column, column) for column, _ in columns], [name for _, name in columns])
+
+    def name_for_keys(self) -> None:
+        """Give the columns names that a key may have, if one has another."""
+        taken = set[str]()
+        self.arrange([(column, self._name(name, taken)) for column, name in self.named])
+
+    def sql(self, top: _Java) -> str:
+        """Return the text, which returns the rows of the node `top` of the plan.
+
+        Raise TextLostError if Spark reads another plan in it.
+        """
+        sql = self._written()
+        values = [renamed(self._session, column, name) for column, name in self._input]
+        with views(self._session, {self._source: no_rows(self._session, values)}):
+            try:
+                written = analysed_plan(self._session, sql)
+            except REFUSALS as error:
+                raise TextLostError(sql) from error
+        if [name for name, _ in columns_of(written.output())] != self._names:
+            raise TextLostError(", ".join(self._names))
+        SamePlans(self._session, self._bottom, self._values).check(written, top)
+        return sql
+
+    def _show(
+        self, items: Sequence[tuple[_Java, _Java]], names: Sequence[str] | None, calls: Mapping[int, _Java]
+    ) -> None:
+        taken = set[str]()
+        names = names or [self._name(str(column.name()), taken) for column, _ in items]
+        texts = [self._text(value, calls) for _, value in items]
+        self._items = [item(text, name) for text, name in zip(texts, names, strict=True)]
+        self.named = [(column, name) for (column, _), name in zip(items, names, strict=True)]
+
+    def _name(self, name: str, taken: set[str]) -> str:
+        if not is_free(name, taken):
+            return free_name(name, taken)
+        taken.add(name.lower())
+        return name
+
+    def _nest(self) -> None:
+        """Make a subquery of the text so far."""
+        self._from = f"({self._written()})"
+        self._where = self._items = self._group = None
+
+    def _written(self) -> str:
+        items = "*" if self._items is None else ", ".join(self._items)
+        where = "" if self._where is None else f" WHERE {self._where}"
+        group = "" if self._group is None else f" GROUP BY {', '.join(self._group)}"
+        return f"SELECT {items} FROM {self._from}{where}{group}"  # noqa: S608 - the job's own SQL
+
+    def _text(self, expression: _Java, calls: Mapping[int, _Java] | None = None) -> str:
+        return text_over(self._session, expression, {**self._named(), **(calls or {})})
+
+    def _named(self) -> dict[int, _Java]:
+        return {id_of(column): renamed(self._session, column, name) for column, name in self.named}
+
+    def _call(self, window: WindowCall) -> _Java:
+        time = self._named()[id_of(window.time)]
+        literals = [companion(self._session, "expressions.Literal").apply(one) for one in window.durations]
+        function = companion(self._session, "analysis.UnresolvedFunction")
+        return function.apply(window.function, sequence_of(self._session, [time, *literals]), False)
