@@ -126,8 +126,7 @@ class LocalFiles:
 
     def list(self, folder: str) -> Sequence[tuple[str, int]]:
         """Return (path, bytes) of every object below `folder` ('' means all objects), sorted by path."""
-        start = self._at(folder) if folder else self.root
-        return sorted(self._walk(start))
+        return sorted(self._walk(folder))
 
     def delete(self, paths: Sequence[str]) -> None:
         """Remove objects; missing ones are ignored. Not synced: a deletion that a power cut undoes is harmless."""
@@ -158,14 +157,18 @@ class LocalFiles:
             return False
         return True
 
-    def _walk(self, start: Path) -> Iterator[tuple[str, int]]:
-        for folder, folders, names in os.walk(start, onerror=_raise_unless_missing):
-            if Path(folder) == self.root and _UNFINISHED in folders:
-                folders.remove(_UNFINISHED)
-            for name in names:
-                file = Path(folder, name)
+    def _walk(self, folder: str) -> Iterator[tuple[str, int]]:
+        try:
+            entries = list(os.scandir(self._at(folder) if folder else self.root))
+        except FileNotFoundError:
+            return
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if not entry.is_dir():
                 with suppress(FileNotFoundError):  # deleted or renamed while we look
-                    yield file.relative_to(self.root).as_posix(), file.stat().st_size
+                    yield path, entry.stat().st_size
+            elif path != _UNFINISHED and not entry.is_symlink():
+                yield from self._walk(path)
 
     def _mode(self) -> int:
         """Return the mode of new files, from which the umask is taken away; the root exists."""
@@ -281,8 +284,3 @@ def _sync_file(path: Path) -> None:
 
 def _sync_folder(folder: Path) -> None:
     _sync_file(folder)
-
-
-def _raise_unless_missing(error: OSError) -> None:
-    if not isinstance(error, FileNotFoundError):
-        raise error

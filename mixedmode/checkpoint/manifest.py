@@ -8,10 +8,10 @@ The driver writes job.json, generations/* and manifests/*. Each is create-once a
 """
 
 import re
-from dataclasses import asdict
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from mixedmode.checkpoint.document import DocumentKind, NewerFormatError, damaged, decode_document, encode_document
@@ -71,7 +71,7 @@ def decode_start(data: bytes, *, where: str) -> Start:
 
 def encode_as(kind: DocumentKind, value: "DataclassInstance") -> bytes:
     """Encode a dataclass of JSON-able fields as a document of `kind`."""
-    return encode_document(kind, asdict(value))
+    return encode_document(kind, msgspec.to_builtins(value))
 
 
 def decode_as(kind: DocumentKind, cls: type[T], data: bytes, *, where: str) -> T:

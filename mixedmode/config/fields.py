@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
@@ -52,6 +53,7 @@ _SHELL = re.compile(r"\$\{(?:env:)?|\A(?:~|\$[A-Za-z_]\w*)(?=/|\Z)", re.ASCII)
 _ARGUMENT_DEPTH_MAX = 50  # nested lists and sections; deeper ones would exhaust Python's stack elsewhere
 
 
+@cache
 def key_of(field_name: str) -> str:
     """Return the YAML key of a field: kebab case without the unit, which the value carries there (`1s`, `256MB`).
 

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from mixedmode.checkpoint.runs import Replacement
@@ -45,7 +46,10 @@ class SubtaskReport:
 
     def encode(self) -> bytes:
         """Encode as JSON."""
-        report = asdict(self) | {"progress": self.progress.encode().decode(), "fan_out": self.fan_out.encode()}
+        report = msgspec.to_builtins(self) | {
+            "progress": self.progress.encode().decode(),
+            "fan_out": self.fan_out.encode(),
+        }
         return json.dumps({"report": report}).encode()
 
 
