@@ -151,7 +151,7 @@ def column_ids(frame: DataFrame) -> dict[str, int]:
     Spark assigns a new id to a renamed column; then the id here is that of the column before.
     """
     plan = analysed(frame)
-    renamed = dict(_renamed(plan, {}))
+    renamed = {own: before for own, before in _renamed(plan, {}) if own != before}  # Spark may keep the id, too
     found = {}
     for name, own in columns_of(plan.output()):
         number = own
