@@ -102,10 +102,10 @@ def too_many_files(error: BaseException, values: str) -> RetryableError | None:
     return system_error("Too many open files", f"{values}, cause={error}") if words == _FILES else None
 
 
-def local_disk_error(error: BaseException, what: str, values: str) -> RetryableError:
+def local_disk_error(error: BaseException, what: str, values: str, *, other_way: str = "") -> RetryableError:
     """Return the error for temporary files that cannot be written, also where a library reports the cause as text.
 
-    what: what cannot be written. values: say where.
+    what: what cannot be written. values: say where. other_way: something else to do about it.
     """
     limited = too_many_files(error, values)
     if limited is not None:
@@ -113,6 +113,6 @@ def local_disk_error(error: BaseException, what: str, values: str) -> RetryableE
     why, how = system_words(error) or system_words(str(error)) or ("the system refuses", "Repair the cause")
     return RetryableError(
         f"{what} cannot be written to the folder for temporary files: {why}. Nothing of the epoch is committed. {how}, "
-        "or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
-        f"{values}, cause={error}"
+        f"or set TMPDIR to another disk{other_way and f', or {other_way}'}; then start the job again: it resumes from "
+        f"its last checkpoint. {values}, cause={error}"
     )

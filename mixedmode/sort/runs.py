@@ -13,7 +13,6 @@ Invariants (tests/sort/test_runs.py):
   I2  a block holds at most about twice the bytes asked for, or one row
 """
 
-import errno
 import os
 import struct
 from collections.abc import Iterable, Iterator
@@ -25,14 +24,13 @@ from typing import Any, Literal
 import pyarrow as pa
 import xxhash
 
-from mixedmode.errors import CorruptStateError, RetryableError
+from mixedmode.errors import CorruptStateError
 from mixedmode.sort.tables import slices
-from mixedmode.system_errors import too_many_files
+from mixedmode.system_errors import local_disk_error, too_many_files
 
 _MAGIC = b"MMRUN\x01"
 _FRAME = struct.Struct(">QQ")
 _CODEC: Literal["lz4"] = "lz4"  # spilling is bound by the CPU: zstd saves a third of the bytes for three times the time
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class Run:
 def write_run(path: Path, tables: Iterable[pa.Table], *, block_bytes: int) -> Run:
     """Write sorted tables of one schema as one run, in blocks of about `block_bytes` before compression.
 
-    Raises RetryableError (free some space, start again) if the disk is full or cannot be written to.
+    Raises RetryableError if the disk is full or cannot be written to.
     """
     rows, file_bytes = 0, len(_MAGIC) + _FRAME.size
     try:
@@ -62,8 +60,8 @@ def write_run(path: Path, tables: Iterable[pa.Table], *, block_bytes: int) -> Ru
                     file_bytes += _FRAME.size + len(payload)
             file.write(_FRAME.pack(0, rows))
     except OSError as error:
-        of_limit = too_many_files(error, f"path={path}")
-        raise of_limit or RetryableError(_not_written(path, file_bytes, error)) from error
+        values, more_memory = f"path={path}, written_bytes={file_bytes}", "raise `state.backlog.sort-memory`"
+        raise local_disk_error(error, "what exceeds the memory of a sort", values, other_way=more_memory) from error
     return Run(path, rows, file_bytes)
 
 
@@ -124,15 +122,4 @@ def _damaged(path: Path, rows: int, reason: str) -> str:
         "a sorted run that this sort spilled to local disk is damaged, so the sort cannot go on. Nothing is committed. "
         "Check the disk, then start the job again; it resumes from its last checkpoint. "
         f"path={path}, rows_read={rows}, reason={reason}"
-    )
-
-
-def _not_written(path: Path, file_bytes: int, error: OSError) -> str:
-    full = error.errno in _DISK_FULL
-    what = "the local disk is full" if full else "the local disk cannot be written to"
-    how = "Free some space there" if full else "Repair it"
-    return (
-        f"{what}, so the sort cannot spill what exceeds its memory. {how}, set TMPDIR to another disk, "
-        "or raise `state.backlog.sort-memory`; then start the job again. "
-        f"path={path}, written_bytes={file_bytes}, error={error.strerror}"
     )

@@ -182,7 +182,7 @@ def test_a_full_disk_stops_the_sort_with_a_retryable_error(tmp_path: Path, monke
     table = _numbered(np.arange(3_000))
     with (
         ExternalSorter(budget_bytes=20_000, spill_dir=tmp_path) as sorter,
-        pytest.raises(RetryableError, match=r"^the local disk is full, .*error=No space left on device$"),
+        pytest.raises(RetryableError, match=r": no space is left on the disk\. .*No space left on device$"),
     ):
         sorter.add(table)
 
