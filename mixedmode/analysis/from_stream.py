@@ -42,8 +42,11 @@ RECORDS = "records"  # the name of the source
 _WITHIN = "DeduplicateWithinWatermark"
 _TAKEN = frozenset({"Aggregate", "Deduplicate", _WITHIN, "Filter", "Generate", "Project", *PASSED})
 _KEEP_NAMES = frozenset({"Filter", *PASSED})
+_MAP = "Write a job with the source, and a step with map, whose function turns rows into rows."
 #: {kind of node: what to do instead}, where it is not what sql has to do
 _INSTEAD: Mapping[str, str] = {
+    "MapInArrow": _MAP,
+    "MapInPandas": _MAP,
     "Join": "Write a job with a source for each side, and use a step with join, or a dimension for a static table.",
     "Union": "Write a job with two sources, and a step with UNION ALL.",
     "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",

@@ -201,6 +201,7 @@ def plus_one(value: int) -> str:
         (lambda d: d.groupBy(F.window(F.date_trunc("hour", "at"), "1 day")).count(), "does not read the text"),
         (lambda d: d.groupBy(F.session_window("at", F.col("k"))).count(), "does not read the text"),
         (lambda d: d.groupBy("k").applyInArrow(lambda t: t, d.schema), "found=FlatMapGroupsInArrow"),
+        (lambda d: d.mapInPandas(lambda rows: rows, d.schema), "a step with map, .* found=MapInPandas"),
     ],
 )
 def test_what_a_job_cannot_take_over_is_refused(stream: DataFrame, query: Query, found: str) -> None:
