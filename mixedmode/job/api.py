@@ -18,7 +18,7 @@ Invariants (tests/job/test_api.py):
   I2  no call changes the job it is called on
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any, Literal, Self, Unpack
@@ -33,17 +33,22 @@ from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.steps import MapStep, SqlStep, Step
-from mixedmode.connectors.calls import Duration, FileName, PlainValue, Size, SparkValue, nested, source_of
+from mixedmode.connectors.calls import (
+    FileName,
+    PlainValue,
+    given_arguments,
+    nested,
+    source_of,
+)
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import (
-    AutoscalerArguments,
-    Mode,
+    JobArguments,
     argument,
-    autoscaler_settings,
     dimension_argument,
+    job_settings,
 )
 from mixedmode.job.broadcasts import Broadcast
-from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob, functions_settings
+from mixedmode.job.keyed import AllRows, KeyedJob, WindowArguments, WindowedJob
 from mixedmode.job.operations import JobOperations
 from mixedmode.job.parts import fields_of, in_places, of_output, settings_of
 from mixedmode.job.streams import Stream, placed_stream
@@ -92,55 +97,9 @@ class Job(AllRows, JobOperations):
     #: the places of the settings in their file, for a job from a file
     origin: LoadedJob | None = field(compare=False, repr=False)
 
-    def __init__(  # noqa: PLR0913  # one argument per setting, by keyword
-        self,
-        name: str,
-        *,
-        sources: Mapping[str, SourceSpec],
-        mode: Mode | None = None,
-        parallelism: int | None = None,
-        checkpoint_dir: FileName | None = None,
-        checkpoint_interval: Duration | None = None,
-        checkpoints_retained: int | None = None,
-        checkpoint_verification: Literal["checksums", "sizes"] | None = None,
-        checkpoint_access: Literal["owner", "umask"] | None = None,
-        checkpoint_timeout: Duration | None = None,
-        tolerable_failed_checkpoints: int | None = None,
-        interval_during_backlog: Duration | None = None,
-        max_parallelism: int | None = None,
-        backlog_parallelism: int | None = None,
-        end_of_key_watermark: Literal["greatest", "max"] | None = None,
-        backlog_emit: Literal["final", "all"] | None = None,
-        autoscaler: AutoscalerArguments | None = None,
-        watermark_lag_threshold: Duration | None = None,
-        sort_memory: Size | None = None,
-        functions: Mapping[str, str | Callable[..., Any]] | None = None,
-        spark: Mapping[str, SparkValue] | None = None,
-    ) -> None:
-        values = {
-            ("name",): name,
-            ("sources",): sources,
-            ("execution", "runtime-mode"): mode,
-            ("parallelism",): parallelism,
-            ("execution", "checkpointing", "dir"): checkpoint_dir,
-            ("execution", "checkpointing", "interval"): checkpoint_interval,
-            ("execution", "checkpointing", "num-retained"): checkpoints_retained,
-            ("execution", "checkpointing", "verify"): checkpoint_verification,
-            ("execution", "checkpointing", "access"): checkpoint_access,
-            ("execution", "checkpointing", "timeout"): checkpoint_timeout,
-            ("execution", "checkpointing", "tolerable-failed-checkpoints"): tolerable_failed_checkpoints,
-            ("execution", "interval-during-backlog"): interval_during_backlog,
-            ("pipeline", "max-parallelism"): max_parallelism,
-            ("execution", "backlog", "parallelism"): backlog_parallelism,
-            ("execution", "backlog", "end-of-key-watermark"): end_of_key_watermark,
-            ("execution", "backlog", "emit"): backlog_emit,
-            ("execution", "autoscaler"): autoscaler_settings(autoscaler),
-            ("pipeline", "backlog", "watermark-lag-threshold"): watermark_lag_threshold,
-            ("state", "backlog", "sort-memory"): sort_memory,
-            ("functions",): None if functions is None else functions_settings(functions),
-            ("spark",): spark,
-        }
-        settings = checked_section(JobSettings, nested(values), place="Job", name=argument)
+    def __init__(self, name: str, *, sources: Mapping[str, SourceSpec], **arguments: Unpack[JobArguments]) -> None:
+        values = {"name": name, "sources": sources, **job_settings(arguments, "Job")}
+        settings = checked_section(JobSettings, values, place="Job", name=argument)
         self._fill(resolve_paths(settings, FilePath()), (), {}, (), None)
 
     @classmethod
@@ -154,21 +113,23 @@ class Job(AllRows, JobOperations):
         return cls._of(settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
 
     @classmethod
-    def from_stream(cls, stream: Any, name: str, **settings: Any) -> Self:
+    def from_stream(cls, stream: Any, name: str, **arguments: Unpack[JobArguments]) -> Self:
         """Return the job that computes a streaming DataFrame of PySpark, such as one of `spark.readStream`.
 
         stream: the DataFrame, before `writeStream`. Its source has the name `records` in the job.
-        settings: the arguments of Job, without `sources`.
+        arguments: those of Job.
 
         Raises InvalidJobError for a DataFrame that a job cannot take over as it is. docs/from-flink-and-spark.md has
         the list.
         """
         from mixedmode.driver.from_stream import RECORDS, read_stream  # noqa: PLC0415 - Spark is loaded only to plan
 
-        spark = of_type(settings.pop("spark", None) or {}, Mapping, "Job.from_stream: spark", "a dictionary")
+        known = given_arguments(arguments, JobArguments, "Job.from_stream")
+        spark = of_type(known.get("spark", {}), Mapping, "Job.from_stream: spark", "a dictionary")
         found = read_stream(stream, spark)
         source = source_of(found.source.format, found.source.arguments, call="Job.from_stream")
-        job = cls(name, sources={RECORDS: source}, spark={**spark, **found.spark}, **settings)
+        arguments["spark"] = {**spark, **found.spark}
+        job = cls(name, sources={RECORDS: source}, **arguments)
         for step in found.steps:
             job = job.with_step(step)
         return job

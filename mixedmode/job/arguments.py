@@ -3,15 +3,17 @@
 An argument is a setting under a shorter name. An error in the setting is reported under the argument's name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, TypeVar
 
 from mixedmode.config.arguments import of_type
 from mixedmode.config.document import Path
 from mixedmode.config.execution import RuntimeMode
-from mixedmode.connectors.calls import Duration, argument_at
+from mixedmode.connectors.calls import Duration, FileName, Size, SparkValue, argument_at, given_arguments, nested
+from mixedmode.operators.classes import class_reference
 
 T = TypeVar("T")
+_OF_JOB = frozenset({"execution", "pipeline", "state"})  # sections of settings that a job has, and no step
 Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
 
 
@@ -32,6 +34,30 @@ class AutoscalerArguments(TypedDict, total=False):
     target_lag: Duration
     target_throughput: int
     cool_down: Duration
+
+
+class JobArguments(TypedDict, total=False):
+    """The arguments of a job beside its name and sources. Job has their description; None is an argument left out."""
+
+    mode: Mode | None
+    parallelism: int | None
+    checkpoint_dir: FileName | None
+    checkpoint_interval: Duration | None
+    checkpoints_retained: int | None
+    checkpoint_verification: Literal["checksums", "sizes"] | None
+    checkpoint_access: Literal["owner", "umask"] | None
+    checkpoint_timeout: Duration | None
+    tolerable_failed_checkpoints: int | None
+    interval_during_backlog: Duration | None
+    max_parallelism: int | None
+    backlog_parallelism: int | None
+    end_of_key_watermark: Literal["greatest", "max"] | None
+    backlog_emit: Literal["final", "all"] | None
+    autoscaler: AutoscalerArguments | None
+    watermark_lag_threshold: Duration | None
+    sort_memory: Size | None
+    functions: Mapping[str, str | Callable[..., Any]] | None
+    spark: Mapping[str, SparkValue] | None
 
 
 #: {path of a setting: its argument}, where the argument is not the first key of the path with _ instead of -
@@ -84,12 +110,35 @@ _ARGUMENTS: dict[Path, str] = {
 }
 
 
+def job_settings(arguments: Mapping[str, Any], call: str) -> dict[str, Any]:
+    """Return the sections of a job for JobArguments. Raise TypeError for another argument.
+
+    call: for messages.
+    """
+    given = dict(given_arguments(arguments, JobArguments, call))
+    autoscaler, functions = given.pop("autoscaler", None), given.pop("functions", None)
+    paths = {name: path for path, name in _ARGUMENTS.items() if path[0] in _OF_JOB}
+    values = {paths.get(name, (name,)): value for name, value in given.items()}
+    values["execution", "autoscaler"] = autoscaler_settings(autoscaler)
+    values["functions",] = None if functions is None else _functions_settings(functions)
+    return nested(values)
+
+
 def autoscaler_settings(given: AutoscalerArguments | None) -> dict[str, Any] | None:
     """Return the section `execution.autoscaler` for the argument; None if the argument was left out."""
     if given is None:
         return None
     of_type(given, Mapping, "Job: autoscaler", "a dictionary, such as {'max_parallelism': 8}")
     return {"enabled": True, **{str(key).replace("_", "-"): value for key, value in given.items()}}
+
+
+def _functions_settings(functions: Mapping[str, str | Callable[..., Any]]) -> dict[str, dict[str, Any]]:
+    """Return the settings of functions for SQL. Raises InvalidJobError for one that cannot be imported."""
+    found = {}
+    for name, function in of_type(functions, Mapping, "Job: functions", "a dictionary, such as {'f': f}").items():
+        reference, home = class_reference(function, place="Job", noun="function")
+        found[name] = {"function": reference, **({} if home is None else {"folder": str(home)})}
+    return found
 
 
 def argument(path: Path) -> str:

@@ -9,12 +9,11 @@ job.key_by("auction").top(10, order_by=["price desc", "bidder"])
 job.key_by("bidder", "auction").deduplicate(keep="first", tie_break="seq")
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Unpack
 
-from mixedmode.config.arguments import of_type
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
 from mixedmode.config.sinks import SinkSpec
@@ -300,12 +299,3 @@ def window_settings(window: WindowArguments, place: str = "Job.window") -> dict[
     paths: dict[str, tuple[str, ...]] = {kinds[0]: ("window", kind, main), "time": ("window", "time")}
     paths |= {name: ("window", kind, name.replace("_", "-")) for name in ("slide", "step", "offset", "time_zone")}
     return nested({paths.get(name, (name.replace("_", "-"),)): value for name, value in given.items()})
-
-
-def functions_settings(functions: Mapping[str, str | Callable[..., Any]]) -> dict[str, dict[str, Any]]:
-    """Return the settings of functions for SQL. Raises InvalidJobError for one that cannot be imported."""
-    found = {}
-    for name, function in of_type(functions, Mapping, "Job: functions", "a dictionary, such as {'f': f}").items():
-        reference, home = class_reference(function, place="Job", noun="function")
-        found[name] = {"function": reference, **({} if home is None else {"folder": str(home)})}
-    return found
