@@ -7,8 +7,9 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import without_with
-from mixedmode.analysis.catalyst_aggregates import Shown, replaced, value_of
+from mixedmode.analysis.catalyst_aggregates import Shown
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import projected, replaced
 from mixedmode.analysis.dimension_joins import conjuncts
 
 __all__ = ["Ranked", "greatest_rank", "rank_limit"]
@@ -58,10 +59,10 @@ class Ranked:
             if kind_of(upper) == "Filter":
                 conditions.append(replaced(session, upper.condition(), values))
             else:
-                values = {id_of(one): replaced(session, value_of(one), values) for one in items_of(upper.projectList())}
+                values = projected(session, upper, values)
         source, below = node.child(), dict(columns)
         while kind_of(source) == "Project":
-            made = {id_of(one): value_of(one) for one in items_of(source.projectList())}
+            made = projected(session, source, {})
             below = {number: replaced(session, value, made) for number, value in below.items()}
             source = source.child()
         return cls(
@@ -105,7 +106,7 @@ def _limits(
     elif kind == "Filter":
         yield from _limits(session, plan.child(), view, place, [*conditions, plan.condition()])
     elif kind == "Project":
-        values = {id_of(one): value_of(one) for one in items_of(plan.projectList())}
+        values = projected(session, plan, {})
         below = [replaced(session, one, values) for one in conditions]
         yield from _limits(session, plan.child(), view, place, below)
     elif kind == "SubqueryAlias":

@@ -14,14 +14,9 @@ from typing import Any, NoReturn
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed
-from mixedmode.analysis.catalyst_aggregates import (
-    Aggregated,
-    columns_over,
-    companion,
-    projected,
-    value_of,
-)
+from mixedmode.analysis.catalyst_aggregates import Aggregated
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import columns_over, companion, projected, value_of
 from mixedmode.analysis.same_plans import PASSED
 from mixedmode.analysis.sql_checks import instead_of
 from mixedmode.analysis.stream_source import LEAVES, StreamSource, stream_source

@@ -16,15 +16,9 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
-from mixedmode.analysis.catalyst_aggregates import (
-    Aggregated,
-    TextLostError,
-    columns_over,
-    shape_of,
-    top_of,
-    windows_of,
-)
+from mixedmode.analysis.catalyst_aggregates import Aggregated, top_of, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, shape_of
 from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.query_text import before_group_by, without_distinct
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text

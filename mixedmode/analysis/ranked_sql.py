@@ -14,9 +14,10 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery
-from mixedmode.analysis.catalyst_aggregates import TextLostError, columns_over, top_of
+from mixedmode.analysis.catalyst_aggregates import top_of
 from mixedmode.analysis.catalyst_objects import id_of
 from mixedmode.analysis.catalyst_ranks import Ranked, greatest_rank
+from mixedmode.analysis.catalyst_texts import TextLostError, columns_over
 from mixedmode.analysis.grouped_sql import GroupedSql
 from mixedmode.analysis.query_text import before_qualify
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text

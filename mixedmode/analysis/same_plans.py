@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_aggregates import TextLostError, is_same, projected, replaced, value_of
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import TextLostError, is_same, projected, replaced, value_of
 
 __all__ = ["PASSED", "SamePlans"]
 

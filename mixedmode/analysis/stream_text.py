@@ -12,8 +12,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import analysed_plan
-from mixedmode.analysis.catalyst_aggregates import TextLostError, companion, no_rows, renamed, sequence_of, text_over
 from mixedmode.analysis.catalyst_objects import columns_of, id_of
+from mixedmode.analysis.catalyst_texts import TextLostError, companion, no_rows, renamed, sequence_of, text_over
 from mixedmode.analysis.same_plans import SamePlans
 from mixedmode.analysis.written_sql import free_name, is_free, item
 from mixedmode.spark.errors import REFUSALS

@@ -7,8 +7,9 @@ here is read back by Spark, so a mistake is an error, and never another window.
 from collections.abc import Iterator
 from typing import Any
 
-from mixedmode.analysis.catalyst_aggregates import Aggregated, TextLostError, Windowed, value_of, windows_of
+from mixedmode.analysis.catalyst_aggregates import Aggregated, Windowed, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import TextLostError, value_of
 from mixedmode.analysis.stream_text import WindowCall
 
 __all__ = ["window_call"]

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
-from mixedmode.analysis.catalyst_aggregates import TextLostError
+from mixedmode.analysis.catalyst_texts import TextLostError
 from mixedmode.analysis.from_stream import RECORDS, StreamReader
 from mixedmode.analysis.stream_source import StreamSource
 from mixedmode.config import DeduplicateStep, SqlStep

@@ -3,7 +3,7 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, JobResult, Sink
 from mixedmode.spark.frames import views
 from mixedmode.testing import run_graph
+from tests.analysis.grouped_rows import shown
 from tests.docs.test_snippets import blocks
 
 pytestmark = pytest.mark.spark
@@ -408,14 +409,3 @@ def test_the_job_in_the_documents(spark: SparkSession, folder: Path) -> None:
     job = names["totals"](spark)
     assert job.validate()["sink"].names == ["window", "user", "orders", "sum(amount)"]
     assert "tumbling" in job.explain()
-
-
-def shown(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """The values of a row; the zone of a time does not count."""
-    return tuple(str(plain(value)) for name, value in row.items() if not name.startswith("_"))
-
-
-def plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: plain(one) for name, one in value.items()}
-    return value.replace(tzinfo=None) if isinstance(value, datetime) else value

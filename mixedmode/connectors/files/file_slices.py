@@ -25,7 +25,7 @@ from mixedmode.connectors.files.file_blocks import is_compressed
 
 __all__ = ["PIECE_BYTES", "FileSlice", "assign_slices", "whole_input"]
 
-PIECE_BYTES = 4 * 1024 * 1024  # of Parquet: tens of milliseconds of work; opening a file takes one or two
+PIECE_BYTES = 4 * 1024 * 1024  # of Parquet: a smaller piece is not worth opening the file once more
 
 
 @dataclass(frozen=True, slots=True)

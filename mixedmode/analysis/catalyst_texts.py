@@ -1,0 +1,180 @@
+"""Writes expressions of Spark's analysed plan as SQL over other columns, and puts values in place of columns.
+
+Each text that `columns_over` writes is read again by Spark, and must be the expression that it was made of. So no
+expression whose text does not say all of it is taken for another one.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from py4j.java_gateway import is_instance_of
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.analysis.catalyst import analysed, rows_of
+from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
+from mixedmode.config.calls import named
+from mixedmode.spark.errors import REFUSALS
+
+__all__ = [
+    "TextLostError",
+    "columns_over",
+    "companion",
+    "is_same",
+    "no_rows",
+    "projected",
+    "renamed",
+    "replaced",
+    "sequence_of",
+    "shape_of",
+    "text_over",
+    "value_of",
+]
+
+_Java = Any  # an object of the JVM
+
+_CATALYST = "org.apache.spark.sql.catalyst"
+_OPERATORS = frozenset({"DatetimeSub"})  # written with a sign; Spark also has a function for what it stands for
+_ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
+
+
+class TextLostError(Exception):
+    """Spark does not read the text of an expression as the expression."""
+
+
+def columns_over(
+    session: SparkSession,
+    columns: Sequence[tuple[_Java, str | None]],
+    expressions: Sequence[_Java],
+    *,
+    made_of: Mapping[int, _Java] | None = None,
+) -> list[str]:
+    """Return expressions as SQL. Raise TextLostError if Spark would read one of the texts as something else.
+
+    columns: those that the expressions read, and the names to give them; None: the column keeps its name and its table.
+    made_of: {id of a column: the key or call that it is}, which arguments may still have in its place.
+    """
+    if not expressions:
+        return []
+    given = {id_of(one): one if name is None else renamed(session, one, name) for one, name in columns}
+    frame = no_rows(session, [*given.values()])
+    wanted = [replaced(session, one, given) for one in expressions]
+    known = [(one, given[number]) for number, one in (made_of or {}).items()]
+    texts = [str(_as_called(session, one, given, known).sql()) for one in expressions]
+    try:
+        plan = analysed(frame.selectExpr(*(named(text, f"c{number}") for number, text in enumerate(texts))))
+    except REFUSALS as error:
+        raise TextLostError(", ".join(texts)) from error
+    items = plan.aggregateExpressions() if kind_of(plan) == "Aggregate" else plan.projectList()
+    read = [value_of(one) for one in items_of(items)]
+    for text, one, expression in zip(texts, read, wanted, strict=True):
+        if not is_same(session, one, expression):
+            raise TextLostError(text)
+    return texts
+
+
+def no_rows(session: SparkSession, columns: list[_Java]) -> DataFrame:
+    """Return a frame of these columns, without rows."""
+    relation = companion(session, "plans.logical.LocalRelation").apply(sequence_of(session, columns))
+    return DataFrame(rows_of(session)(session._jsparkSession, relation), session)
+
+
+def text_over(session: SparkSession, expression: _Java, values: Mapping[int, _Java]) -> str:
+    """Return an expression as SQL, with values in place of its columns. The text may say less than the expression."""
+    return str(_as_called(session, expression, values, ()).sql())
+
+
+def is_same(session: SparkSession, one: _Java, other: _Java) -> bool:
+    """Return whether two expressions over the same columns always have the same value."""
+    return bool(one.semanticEquals(other) or _cast_once(session, one).semanticEquals(_cast_once(session, other)))
+
+
+def shape_of(plan: _Java) -> str:
+    """Return the text of a plan, with ids that only say which of its columns are the same."""
+    numbers: dict[str, int] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return f"{found[1]}{numbers.setdefault(found[0], len(numbers))}"
+
+    return _ID.sub(number, str(plan.toString()))
+
+
+@lru_cache(maxsize=16)
+def companion(session: SparkSession, name: str) -> _Java:
+    """Return an object of Catalyst. To look it up takes several calls."""
+    jvm: _Java = session.sparkContext._jvm
+    return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
+
+
+def value_of(column: _Java) -> _Java:
+    """Return the expression that a column of a SELECT is."""
+    return column.child() if kind_of(column) == "Alias" else column
+
+
+def renamed(session: SparkSession, column: _Java, name: str) -> _Java:
+    """Return a column under another name, without its table."""
+    return column.withName(name).withQualifier(sequence_of(session, []))
+
+
+def replaced(session: SparkSession, expression: _Java, values: Mapping[int, _Java]) -> _Java:
+    """Return an expression with values in place of its columns."""
+    if kind_of(expression) == "AttributeReference":
+        return values.get(id_of(expression), expression)
+    return _with_children(session, expression, lambda one: replaced(session, one, values))
+
+
+def projected(session: SparkSession, project: _Java, values: Mapping[int, _Java]) -> dict[int, _Java]:
+    """Return {id: value} of the columns of a Project.  values: those of the columns of its input."""
+    return {id_of(one): replaced(session, value_of(one), values) for one in items_of(project.projectList())}
+
+
+def _as_called(
+    session: SparkSession, expression: _Java, values: Mapping[int, _Java], known: Sequence[tuple[_Java, _Java]]
+) -> _Java:
+    """Return the same for its text: functions such as nvl, which stand for another expression, by their arguments.
+
+    known: (expression, value) of what an argument may be besides columns.
+    """
+    if kind_of(expression) == "AttributeReference":
+        return values.get(id_of(expression), expression)
+    if kind_of(expression) not in _OPERATORS and _is_called(session, expression):
+        arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
+        function = companion(session, "analysis.UnresolvedFunction")
+        return function.apply(str(expression.prettyName()), sequence_of(session, arguments), False)
+    return _with_children(session, expression, lambda one: _as_called(session, one, values, known))
+
+
+def _argument(
+    session: SparkSession, expression: _Java, values: Mapping[int, _Java], known: Sequence[tuple[_Java, _Java]]
+) -> _Java:
+    value = next((value for one, value in known if expression.semanticEquals(one)), None)
+    if value is not None:
+        return value
+    if kind_of(expression) == "AttributeReference" or _is_called(session, expression):
+        return _as_called(session, expression, values, known)
+    return _with_children(session, expression, lambda one: _argument(session, one, values, known))
+
+
+def _is_called(session: SparkSession, expression: _Java) -> bool:
+    """Return whether an expression is a call that stands for its only child, and keeps its arguments besides."""
+    called = f"{_CATALYST}.expressions.InheritAnalysisRules"
+    return bool(is_instance_of(session.sparkContext._gateway, expression, called))
+
+
+def _cast_once(session: SparkSession, expression: _Java) -> _Java:
+    """Return an expression without casts to the type that a value has."""
+    if kind_of(expression) == "Cast" and expression.child().dataType().equals(expression.dataType()):
+        return _cast_once(session, expression.child())
+    return _with_children(session, expression, lambda one: _cast_once(session, one))
+
+
+def _with_children(session: SparkSession, expression: _Java, change: Callable[[_Java], _Java]) -> _Java:
+    children = [change(one) for one in items_of(expression.children())]
+    return expression.withNewChildren(sequence_of(session, children)) if children else expression
+
+
+def sequence_of(session: SparkSession, items: list[_Java]) -> _Java:
+    """Return a sequence of Scala."""
+    jvm: _Java = session.sparkContext._jvm
+    return jvm.PythonUtils.toSeq(items)
