@@ -13,7 +13,6 @@ from itertools import repeat
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
@@ -84,37 +83,6 @@ def _analysis_only(session: SparkSession) -> _Java:
     """Return the mode in which Spark analyses commands and does not run them."""
     jvm: _Java = session.sparkContext._jvm
     return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-
-
-def have_same_rows(session: SparkSession, first: _Java, second: _Java) -> bool:
-    """Return whether two analysed plans differ at most in the names of queries, and in what these pass on unchanged."""
-    rules = _naming_rules(session)
-    plans = [first, second]
-    for rule in rules:
-        plans = [rule.apply(plan) for plan in plans]
-    return bool(plans[0].sameResult(plans[1]))
-
-
-def without_with(session: SparkSession, plan: _Java) -> _Java:
-    """Return an analysed plan with the queries of WITH in place of their names."""
-    return _naming_rules(session)[2].apply(plan)
-
-
-@lru_cache(maxsize=4)
-def _naming_rules(session: SparkSession) -> tuple[_Java, ...]:
-    """Return Spark's rules that replace names of queries by the queries."""
-    jvm: _Java = session.sparkContext._jvm
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    inline = catalyst.optimizer.InlineCTE
-    try:
-        with_ = inline(True, False, False)
-    except Py4JError:  # of Spark 4.1
-        with_ = inline(True, False)
-    views, aliases = (
-        getattr(getattr(catalyst.analysis, f"{name}$"), "MODULE$")
-        for name in ("EliminateView", "EliminateSubqueryAliases")
-    )
-    return views, aliases, with_, getattr(getattr(catalyst.optimizer, "RemoveNoopOperators$"), "MODULE$")
 
 
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:

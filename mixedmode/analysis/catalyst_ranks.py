@@ -6,10 +6,9 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst import without_with
 from mixedmode.analysis.catalyst_aggregates import Shown
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import projected, replaced
+from mixedmode.analysis.catalyst_texts import projected, replaced, without_with
 from mixedmode.analysis.dimension_joins import conjuncts
 
 __all__ = ["Ranked", "greatest_rank", "rank_limit"]

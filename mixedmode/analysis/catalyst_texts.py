@@ -1,4 +1,4 @@
-"""Writes expressions of Spark's analysed plan as SQL over other columns, and puts values in place of columns.
+"""Writes expressions of Spark's analysed plans as SQL over other columns, and compares plans and expressions.
 
 Each text that `columns_over` writes is read again by Spark, and must be the expression that it was made of. So no
 expression whose text does not say all of it is taken for another one.
@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed, rows_of
@@ -21,6 +22,7 @@ __all__ = [
     "TextLostError",
     "columns_over",
     "companion",
+    "have_same_rows",
     "is_same",
     "no_rows",
     "projected",
@@ -30,6 +32,7 @@ __all__ = [
     "shape_of",
     "text_over",
     "value_of",
+    "without_with",
 ]
 
 _Java = Any  # an object of the JVM
@@ -98,6 +101,25 @@ def shape_of(plan: _Java) -> str:
         return f"{found[1]}{numbers.setdefault(found[0], len(numbers))}"
 
     return _ID.sub(number, str(plan.toString()))
+
+
+def have_same_rows(session: SparkSession, first: _Java, second: _Java) -> bool:
+    """Return whether two plans differ at most in the names of queries, and in what these pass on unchanged."""
+    plans = [first, second]
+    for name in ("analysis.EliminateView", "analysis.EliminateSubqueryAliases"):
+        plans = [companion(session, name).apply(plan) for plan in plans]
+    plans = [companion(session, "optimizer.RemoveNoopOperators").apply(without_with(session, plan)) for plan in plans]
+    return bool(plans[0].sameResult(plans[1]))
+
+
+def without_with(session: SparkSession, plan: _Java) -> _Java:
+    """Return a plan with the queries of WITH in place of their names."""
+    inline = companion(session, "optimizer.InlineCTE")
+    try:
+        rule = inline.apply(True, False, False)
+    except Py4JError:  # of Spark 4.1
+        rule = inline.apply(True, False)
+    return rule.apply(plan)
 
 
 @lru_cache(maxsize=16)

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan, have_same_rows
+from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
 from mixedmode.analysis.catalyst_aggregates import top_of
 from mixedmode.analysis.catalyst_ranks import Ranked, rank_limit
+from mixedmode.analysis.catalyst_texts import have_same_rows
 from mixedmode.analysis.grouped_sql import WINDOWS_OF_RESULTS, GroupedSql
 from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
 from mixedmode.analysis.relations import Relation, Roots, check_columns

@@ -170,6 +170,14 @@ RANKED = f"SELECT *, row_number() OVER (PARTITION BY k ORDER BY {ALL}) AS n FROM
 OTHER = f"row_number() OVER (PARTITION BY upper(k), s ORDER BY v % 2 DESC NULLS FIRST, {ALL})"
 
 
+def knows_qualify(spark: SparkSession) -> bool:
+    try:
+        spark.sql("SELECT a FROM VALUES (1) AS x(a) QUALIFY row_number() OVER (PARTITION BY a ORDER BY a) = 1")
+    except ParseException:
+        return False
+    return True
+
+
 @pytest.mark.parametrize(
     ("sql", "n"),
     [
@@ -197,12 +205,11 @@ OTHER = f"row_number() OVER (PARTITION BY upper(k), s ORDER BY v % 2 DESC NULLS 
 def test_a_row_number_is_the_rank_of_a_step_with_top(
     spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str, n: int
 ) -> None:
-    steps = BatchSteps(spark, stream, table)
-    try:
-        with views(spark, {"t": table}):
-            expected = spark.sql(sql).collect()
-    except ParseException:
+    if "QUALIFY" in sql and not knows_qualify(spark):
         pytest.skip("this Spark has no QUALIFY")
+    steps = BatchSteps(spark, stream, table)
+    with views(spark, {"t": table}):
+        expected = spark.sql(sql).collect()
     assert Counter(steps.rows(sql)) == Counter(tuple(row) for row in expected)
     assert [step.top.n for step in steps.steps.values() if isinstance(step, TopStep)] == [n]
 
