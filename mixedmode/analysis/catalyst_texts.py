@@ -20,6 +20,7 @@ from mixedmode.spark.errors import REFUSALS
 
 __all__ = [
     "TextLostError",
+    "cast_once",
     "columns_over",
     "companion",
     "have_same_rows",
@@ -38,7 +39,7 @@ __all__ = [
 _Java = Any  # an object of the JVM
 
 _CATALYST = "org.apache.spark.sql.catalyst"
-_OPERATORS = frozenset({"DatetimeSub"})  # written with a sign; Spark also has a function for what it stands for
+_DIFFERENCE = "DatetimeSub"  # written with a sign, and stands for another expression
 _ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
 
 
@@ -90,7 +91,7 @@ def text_over(session: SparkSession, expression: _Java, values: Mapping[int, _Ja
 
 def is_same(session: SparkSession, one: _Java, other: _Java) -> bool:
     """Return whether two expressions over the same columns always have the same value."""
-    return bool(one.semanticEquals(other) or _cast_once(session, one).semanticEquals(_cast_once(session, other)))
+    return bool(one.semanticEquals(other) or cast_once(session, one).semanticEquals(cast_once(session, other)))
 
 
 def shape_of(plan: _Java) -> str:
@@ -160,7 +161,11 @@ def _as_called(
     """
     if kind_of(expression) == "AttributeReference":
         return values.get(id_of(expression), expression)
-    if kind_of(expression) not in _OPERATORS and _is_called(session, expression):
+    if kind_of(expression) == _DIFFERENCE:
+        sides = (*items_of(expression.parameters()), expression.replacement())
+        parts = [_as_called(session, one, values, known) for one in sides]
+        return companion(session, f"expressions.{_DIFFERENCE}").apply(*parts)
+    if _is_called(session, expression):
         arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
         function = companion(session, "analysis.UnresolvedFunction")
         return function.apply(str(expression.prettyName()), sequence_of(session, arguments), False)
@@ -184,11 +189,11 @@ def _is_called(session: SparkSession, expression: _Java) -> bool:
     return bool(is_instance_of(session.sparkContext._gateway, expression, called))
 
 
-def _cast_once(session: SparkSession, expression: _Java) -> _Java:
+def cast_once(session: SparkSession, expression: _Java) -> _Java:
     """Return an expression without casts to the type that a value has."""
     if kind_of(expression) == "Cast" and expression.child().dataType().equals(expression.dataType()):
-        return _cast_once(session, expression.child())
-    return _with_children(session, expression, lambda one: _cast_once(session, one))
+        return cast_once(session, expression.child())
+    return _with_children(session, expression, lambda one: cast_once(session, one))
 
 
 def _with_children(session: SparkSession, expression: _Java, change: Callable[[_Java], _Java]) -> _Java:

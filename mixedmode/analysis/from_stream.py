@@ -16,11 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_aggregates import Aggregated
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import columns_over, companion, projected, value_of
+from mixedmode.analysis.catalyst_texts import columns_over, companion, projected
+from mixedmode.analysis.plan_text import PlanText, WindowCall
 from mixedmode.analysis.same_plans import PASSED
 from mixedmode.analysis.sql_checks import instead_of
 from mixedmode.analysis.stream_source import LEAVES, StreamSource, stream_source
-from mixedmode.analysis.stream_text import StreamText, WindowCall
 from mixedmode.analysis.stream_windows import window_call
 from mixedmode.analysis.written_sql import free_name
 from mixedmode.config import DeduplicateStep, SqlStep
@@ -144,7 +144,7 @@ class StreamReader:
 
     def steps(self) -> Iterator[SqlStep | DeduplicateStep]:
         """Yield the steps. Raise TextLostError for a part whose text says less than the part."""
-        text = StreamText(self._session, self._leaf, RECORDS, self._columns, self._values)
+        text = PlanText(self._session, self._leaf, RECORDS, self._columns, self._values)
         top = self._leaf
         values = self._values_at_watermark()
         if values:
@@ -164,17 +164,18 @@ class StreamReader:
                     yield step
                     top = level.node
                     columns = sorted(columns, key=lambda one: _rank(one[1], step.key_by))
-                text = StreamText(self._session, top, PREVIOUS, columns, [column for column, _ in columns])
+                text = PlanText(self._session, top, PREVIOUS, columns, [column for column, _ in columns])
                 is_first = False
             if not is_keyed:
                 keeps = all(above.kind in _KEEP_NAMES for above in self._levels[number + 1 :])
-                _write(text, level, [name for name, _ in columns_of(level.node.output())] if keeps else None)
+                names = [name for name, _ in columns_of(level.node.output())] if keeps else None
+                text.add(level.node, names=names, window=level.window)
                 top = level.node
         text.arrange([(column, str(column.name())) for column in items_of(self._top.output())])
         if is_first or not text.is_bare:
             yield SqlStep(sql=text.sql(self._top))
 
-    def _deduplicate(self, level: _Level, text: StreamText) -> DeduplicateStep:
+    def _deduplicate(self, level: _Level, text: PlanText) -> DeduplicateStep:
         names = {id_of(column): name for column, name in text.named}
         keys = list(dict.fromkeys(names[id_of(key)] for key in items_of(level.node.keys())))
         settings: dict[str, str] = {"keep": "any"}
@@ -187,17 +188,3 @@ class StreamReader:
 def _rank(name: str, keys: Sequence[str]) -> int:
     """Return the position of a column in the rows of a keyed step: its keys come first."""
     return keys.index(name) if name in keys else len(keys)
-
-
-def _write(text: StreamText, level: _Level, names: Sequence[str] | None) -> None:
-    """Add a level to a text.  names: those of its columns; None: any that are free."""
-    node = level.node
-    if level.kind == "Filter":
-        text.filter(node.condition())
-    elif level.kind == "Generate":
-        text.explode(node.generator(), list(items_of(node.generatorOutput())), is_outer=bool(node.outer()))
-    elif level.kind == "Project":
-        text.select([(one.toAttribute(), value_of(one)) for one in items_of(node.projectList())], names)
-    elif level.kind == "Aggregate":
-        items = [(one.toAttribute(), value_of(one)) for one in items_of(node.aggregateExpressions())]
-        text.group(list(items_of(node.groupingExpressions())), items, level.window, names)

@@ -72,7 +72,7 @@ class GroupedSql:
         event_time: that of the input of the step; None if it has none. is_of_results: the input is made of the results
         of a keyed step.
         """
-        if self.time is None or event_time is not None:
+        if self.time is None or (event_time is not None and event_time.lower() == self.time.lower()):
             return
         if is_of_results:
             msg = (

@@ -118,7 +118,6 @@ class _Walk:
         self._event_times, self._time_zones = sources.event_times, sources.time_zones
         self._partitions = sources.partitions
         self._unknown, self._unknown_tables = sources.unknown, sources.unknown_dimensions
-        self._is_time_in_doubt = bool(sources.untimed)
         self._sources, of_files = stand_ins(sources.opened, self._spec.sources)
         self._tables = empty_tables(session, sources.dimensions)
         results = self._spec.results
@@ -137,7 +136,7 @@ class _Walk:
         self._stages: list[KeyedStage] = []
         self._stage_of_step: dict[int, KeyedStage] = {}
         self._keyed_before = 0  # keyed steps, also those that are wrong
-        self._roots = Roots(list(self._sources), self._event_times)
+        self._roots = Roots(list(self._sources), self._event_times, is_time_in_doubt=bool(sources.untimed))
         self._results: dict[str, ResultPlan] = {}
         self._inputs = StageInputs(self._sources, of_files)
         self._first_input: DataFrame | None = None  # the input of the first map or keyed step
@@ -255,7 +254,8 @@ class _Walk:
         named = by_their_names(step, index, None if before is None else before.name, inputs)
         readable = SqlReads(named, self._tables)
         where = self._where("steps", index, "sql")
-        texts = SqlTexts(self._session, self._roots, partial(self._add_grouped, where), where, self._found)
+        add, join = partial(self._add_grouped, where), partial(self._add_joined, where)
+        texts = SqlTexts(self._session, self._roots, add, join, where, self._found)
         rows, used = texts.rows(step, readable, sql_id(step, index))
         self._found += unread_inputs(step, inputs, used, self._where("steps", index, "from"))
         check_columns(rows.frame, where)
@@ -265,10 +265,20 @@ class _Walk:
         """Add the stage of a GROUP BY, and return its rows.  given: the rows that the stage reads."""
         if self._first_input is None:
             self._first_input = given.frame
-        upstream = self._roots.upstream_of([given], self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
+        upstream = self._roots.upstream_of([given], self._keyed_before)
         grouped.check_time(upstream.event_time, where, is_of_results=bool(upstream.reads.stages))
         stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
         self._inputs.relations[stage.operator_id] = [given]
+        self._append(stage)
+        return self._rows_of(stage)
+
+    def _add_joined(self, where: str, step: JoinStep, given: tuple[Relation, Relation]) -> Relation:
+        """Add the stage of a join in SQL, and return its rows.  given: the rows of its sides."""
+        if self._first_input is None:
+            self._first_input = given[0].frame
+        upstream, times = self._roots.upstream_of_pair(given, self._keyed_before)
+        stage, _ = analysed_join(self._session, step, given, times, upstream, lambda *_: where)
+        self._inputs.relations[stage.operator_id] = [*given]
         self._append(stage)
         return self._rows_of(stage)
 
@@ -307,7 +317,7 @@ class _Walk:
             check_alike(inputs[0].types, other.types, (inputs[0].name, other.name), where("from"))
         is_changelog = bool(self._roots.reads(inputs).changelogs)
         inputs = [self._with_computed_keys(one, step, where, is_changelog=is_changelog) for one in inputs]
-        upstream = self._roots.upstream_of(inputs, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
+        upstream = self._roots.upstream_of(inputs, self._keyed_before)
         given = StepInput(inputs[0].frame, upstream.of_step(step))
         self._append_step(index, keyed_stage(step, given, where), inputs, others, where)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
@@ -317,11 +327,7 @@ class _Walk:
     ) -> None:
         """Add the stage of a step with two inputs, and the sql of the `select` of a join, if it has expressions."""
         given = (inputs[0], inputs[-1])  # a step over a relation and itself reads it twice
-        upstream, *sides = (
-            self._roots.upstream_of(one, self._keyed_before, is_time_in_doubt=self._is_time_in_doubt)
-            for one in (given, *([relation] for relation in given))
-        )
-        times = (sides[0].event_time, sides[1].event_time)
+        upstream, times = self._roots.upstream_of_pair(given, self._keyed_before)
         selected = None
         if isinstance(step, JoinStep):
             stage, selected = analysed_join(self._session, step, given, times, upstream, where)
@@ -338,7 +344,7 @@ class _Walk:
         """Add the stage of a step.  mains: the relations that it reads; others: its broadcast inputs."""
         step = self._steps[index]
         if others and isinstance(step, FunctionStep):
-            of_one = partial(self._roots.upstream_of, keyed_before=0, is_time_in_doubt=self._is_time_in_doubt)
+            of_one = partial(self._roots.upstream_of, keyed_before=0)
             stage = analysed_broadcasts(step, stage, mains, others, of_one, where)
         self._inputs.relations[stage.operator_id] = [*mains, *others]
         self._stage_of_step[index] = stage

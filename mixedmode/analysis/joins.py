@@ -74,8 +74,7 @@ def _check_expressions(
         return
     left, right = (stand_in(session, one.fields).alias(one.alias) for one in inputs)
     own = [(name, side, field) for name, side, field in selected.columns if not name.startswith("_")]
-    added = [] if step.join.event_time is None else [step.join.event_time]
-    texts = [named("CAST(NULL AS timestamp)", name) for name in added]
+    texts = [named("CAST(NULL AS timestamp)", name) for name in selected.added]
     texts += [named(f"{quoted(inputs[side].alias)}.{quoted(field.name)}", name) for name, side, field in own]
     computed = [(item.expression, str(item.name)) for item in step.join.selected if item.expression is not None]
     pairs, together = left.crossJoin(right), [*texts, *(named(text, name) for text, name in computed)]

@@ -44,9 +44,14 @@ class Roots:
     emitted: {operator id: the rows that the stage emits}. upstream: {root: the sources whose records can reach it}.
     """
 
-    def __init__(self, sources: Sequence[str], event_times: Mapping[str, str]) -> None:
-        """event_times: {source: its event-time column}."""
+    def __init__(
+        self, sources: Sequence[str], event_times: Mapping[str, str], *, is_time_in_doubt: bool = False
+    ) -> None:
+        """event_times: {source: its event-time column}. is_time_in_doubt: that of a source is wrong, so no mistake may
+        follow from it.
+        """
         self._sources = tuple(sources)
+        self._is_time_in_doubt = is_time_in_doubt
         self._event_times = event_times
         self.emitted: dict[str, EmittedRows] = {}
         self.upstream: dict[str, frozenset[str]] = {name: frozenset({name}) for name in sources}
@@ -64,17 +69,16 @@ class Roots:
             upstream=frozenset(name for root in (*sources, *stages) for name in self.upstream[root]),
         )
 
-    def upstream_of(self, relations: Sequence[Relation], keyed_before: int, *, is_time_in_doubt: bool) -> Upstream:
+    def upstream_of(self, relations: Sequence[Relation], keyed_before: int) -> Upstream:
         """Return the position of a keyed step that reads these relations.
 
-        keyed_before: the number of earlier keyed steps. is_time_in_doubt: the event time of a source is wrong, so no
-        mistake may follow from it.
+        keyed_before: the number of earlier keyed steps.
         """
         reads = self.reads(relations)
         emitted = [self.emitted[root] for root in reads.stages]
         frame = relations[0].frame
         event_time = find_event_time(frame, self._times(reads))
-        if event_time is None and not reads.stages and is_time_in_doubt:
+        if event_time is None and not reads.stages and self._is_time_in_doubt:
             event_time = frame.columns[0]
         keeps_bounds = len(relations) == len(emitted) == 1 and emitted[0].has_windows
         return Upstream.of(
@@ -84,6 +88,13 @@ class Roots:
             event_time=event_time,
             keeps_bounds=keeps_bounds and _keeps_bounds(relations[0]),
         )
+
+    def upstream_of_pair(
+        self, pair: tuple[Relation, Relation], keyed_before: int
+    ) -> tuple[Upstream, tuple[str | None, str | None]]:
+        """Return the position of a step that tells these relations apart, and the event-time column of each."""
+        whole, left, right = (self.upstream_of(one, keyed_before) for one in (pair, *([relation] for relation in pair)))
+        return whole, (left.event_time, right.event_time)
 
     def _times(self, reads: Reads) -> Mapping[str, str]:
         """Return {root: the name of its event-time column}; {} if the rows of a stage among the roots have none."""

@@ -78,7 +78,10 @@ _CLOCK_LITERAL = re.compile(
     r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b[^'\"]*\1", re.IGNORECASE
 )
 _OUTWARD = frozenset({"OuterReference", "OuterScopeReference"})
-_BOTH_INPUTS = "Use a step with join. Its type may be semi, for IN and EXISTS, or anti."
+_BOTH_INPUTS = (
+    "Put the join into a sql step of its own, with nothing but SELECT, WHERE and LATERAL VIEW around it; or use a step "
+    "with join. Its type may be semi, for IN and EXISTS, or anti."
+)
 _NUMBERS = "Number the records in a map step, whose list goes on from epoch to epoch."
 _FILES = "Write it into the records before they come here."
 #: {SQL name of a function that differs from run to run: what to use instead}

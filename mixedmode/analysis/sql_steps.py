@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
+from mixedmode.analysis.joined_sql import joined_sql
 from mixedmode.analysis.problems import collecting
 from mixedmode.analysis.ranked_sql import ranked_sql
 from mixedmode.analysis.relations import Relation, Roots
@@ -19,6 +20,7 @@ from mixedmode.analysis.sql_checks import (
     dimensions_of,
     inputs_of,
 )
+from mixedmode.analysis.sql_joins import JoinedRows
 from mixedmode.config import SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -26,7 +28,7 @@ from mixedmode.plan.reads import SqlText
 from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.spark.frames import views
 
-__all__ = ["SqlReads", "analysed_sql", "by_their_names", "steps_of_group_by", "unread_inputs"]
+__all__ = ["SqlReads", "analysed_sql", "by_their_names", "parts_of", "unread_inputs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,15 @@ def analysed_sql(
     return Relation(makes, result, (*read.sql, text), read.sources, read.stages, root), used
 
 
-def steps_of_group_by(
+def parts_of(
     session: SparkSession, step: SqlStep, readable: SqlReads, name: str, where: str, *, limit: int | None = None
-) -> GroupedSql | None:
-    """Return the steps that a sql step with a GROUP BY or a ROW_NUMBER means; None if it has none, or is refused.
+) -> GroupedSql | JoinedRows | None:
+    """Return the steps that a sql step with a GROUP BY, a ROW_NUMBER or a join of two inputs means.
 
-    name: that of the keyed step. limit: see `ranked_sql`. Raise InvalidJobError for one that no keyed step is.
+    None if it has none, or is refused. name: that of the keyed step of a GROUP BY. limit: see `ranked_sql`. Raise
+    InvalidJobError for one that no keyed step is.
     """
-    if not step.may_group:
+    if not step.may_be_keyed:
         return None
     frames = readable.frames
     try:
@@ -102,8 +105,11 @@ def steps_of_group_by(
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             if query.node is None:
                 return None
-            ranked = ranked_sql(session, query, step, name=name, where=where, limit=limit)
-            return ranked or grouped_sql(session, query, step, name=name, where=where)
+            return (
+                ranked_sql(session, query, step, name=name, where=where, limit=limit)
+                or grouped_sql(session, query, step, name=name, where=where)
+                or joined_sql(session, query, frames, where)
+            )
     except REFUSALS:
         return None  # analysed_sql says why
 

@@ -24,8 +24,9 @@ from mixedmode.analysis.catalyst_texts import have_same_rows
 from mixedmode.analysis.grouped_sql import WINDOWS_OF_RESULTS, GroupedSql
 from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
 from mixedmode.analysis.relations import Relation, Roots, check_columns
-from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, steps_of_group_by
-from mixedmode.config import SqlStep
+from mixedmode.analysis.sql_joins import JoinedRows, SqlJoin
+from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, parts_of
+from mixedmode.config import JoinStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.spark.errors import REFUSALS, spark_text
@@ -46,12 +47,14 @@ class _Cut:
 class SqlTexts:
     """Makes the rows of the sql step at `where`.
 
-    add: adds the keyed step of a GROUP BY over rows, and returns its own. found: see `analysed_sql`.
+    add, join: add the keyed step of a GROUP BY over rows, or a join of two, and return its own rows. found: see
+    `analysed_sql`.
     """
 
     session: SparkSession
     roots: Roots
     add: Callable[[GroupedSql, Relation], Relation]
+    join: Callable[[JoinStep, tuple[Relation, Relation]], Relation]
     where: str
     found: list[MixedmodeError]
 
@@ -80,28 +83,66 @@ class SqlTexts:
         return rows, {**used, **read}
 
     def _text(
-        self, step: SqlStep, readable: SqlReads, name: str, limit: int | None = None
+        self, step: SqlStep, readable: SqlReads, name: str, limit: int | None = None, time: str | None = None
     ) -> tuple[Relation, Mapping[str, Relation]]:
         """Return the rows of a text with at most one GROUP BY, and the relations that it reads.
 
-        limit: the greatest rank that the text around it reads; None if it has no ranks, or any may be read.
+        limit: the greatest rank that the text around it reads; None if it has no ranks, or any may be read. time: the
+        column of its rows by which windows go.
         """
-        grouped = steps_of_group_by(self.session, step, readable, name, self.where, limit=limit)
+        grouped = parts_of(self.session, step, readable, name, self.where, limit=limit)
         if grouped is None:
             return analysed_sql(self.session, step, readable, self.roots, name, self.where, self.found)
-        given, used = self._text(grouped.before, readable, f"{name}-input")
+        if isinstance(grouped, JoinedRows):
+            return self._joined(grouped, step, readable, name, time)
+        given, used = self._text(grouped.before, readable, f"{name}-input", time=grouped.time)
         if self.roots.reads([given]).changelogs:
             grouped = grouped.over_changes()
         rows = self.add(grouped, given)
         if grouped.after is not None:
-            results, makes = SqlReads({PREVIOUS: rows}, {}), f"{name}-rows"
-            rows, _ = analysed_sql(self.session, grouped.after, results, self.roots, makes, self.where, self.found)
+            rows = self._over(rows, step, grouped.after.sql, f"{name}-rows")
         grouped.check(rows.frame, self.where)
         return rows, used
 
+    def _joined(
+        self, joined: JoinedRows, step: SqlStep, readable: SqlReads, name: str, time: str | None = None
+    ) -> tuple[Relation, Mapping[str, Relation]]:
+        """Return the rows of a join of two inputs, or of a side of one, and the relations that it reads.
+
+        step: has the settings of each text. time: see `_text`.
+        """
+        if isinstance(joined.source, str):
+            rows = readable.relations[joined.source]
+            used: Mapping[str, Relation] = {joined.source: rows}
+        else:
+            rows, used = self._pairs(joined.source, step, readable, name, time)
+        if joined.sql is not None:
+            rows = self._over(rows, step, joined.sql, f"{name}-rows")
+        return rows, used
+
+    def _pairs(
+        self, join: SqlJoin, step: SqlStep, readable: SqlReads, name: str, time: str | None
+    ) -> tuple[Relation, Mapping[str, Relation]]:
+        """Return the rows of a join, and the relations that it reads.  step, time: see `_joined`."""
+        names = [f"{name}-{place}" for place in ("left", "right")]
+        sides = [self._joined(one, step, readable, own) for one, own in zip(join.sides, names, strict=True)]
+        left, right = (self.roots.upstream_of([rows], 0).event_time for rows, _ in sides)
+        timed = join.of_times((left, right), time)
+        given = [
+            self._over(rows, step, sql, f"{own}-computed") if sql else rows
+            for (rows, _), sql, own in zip(sides, timed.computed, names, strict=True)
+        ]
+        named = timed.step.model_copy(update={"name": name})
+        return self.join(named, (given[0], given[1])), {**sides[0][1], **sides[1][1]}
+
+    def _over(self, rows: Relation, step: SqlStep, sql: str, makes: str) -> Relation:
+        """Return what sql makes of rows, which it reads as PREVIOUS."""
+        text, readable = step.model_copy(update={"sql": sql}), SqlReads({PREVIOUS: rows}, {})
+        return analysed_sql(self.session, text, readable, self.roots, makes, self.where, self.found)[0]
+
     def _inner(self, step: SqlStep, readable: SqlReads) -> "_Cut | None":
         """Return the first query in parentheses that can be cut out; None if there is none."""
-        found = inner_queries(step.sql) if step.may_group else []
+        found = inner_queries(step.sql) if step.may_be_keyed else []
         if not found:
             return None
         with views(self.session, readable.named_in(step.sql)):

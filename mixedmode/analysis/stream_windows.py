@@ -10,7 +10,7 @@ from typing import Any
 from mixedmode.analysis.catalyst_aggregates import Aggregated, Windowed, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, value_of
-from mixedmode.analysis.stream_text import WindowCall
+from mixedmode.analysis.plan_text import WindowCall
 
 __all__ = ["window_call"]
 

@@ -130,14 +130,20 @@ class JoinSpec(TwoInputs):
     )
     event_time: Text | None = Field(
         default=None,
-        description="with within: a column of the result with the later time of a pair, for windows and joins in later "
-        "steps; not given: the result has no event time",
+        description="with within: the event time of the result, for windows and joins in later steps. A new name: a "
+        "column with the later time of a pair. The event time of a side of which each row of the result has one, as "
+        "`select` names it: that time. Not given: the result has no event time",
     )
 
     @property
     def is_regular(self) -> bool:
         """Return whether all rows with equal keys belong together, regardless of their times."""
         return self.as_of is None and self.within is None
+
+    @property
+    def is_in_each_row(self) -> tuple[bool, bool]:
+        """Return whether each row of the result has one of the left, and one of the right."""
+        return self.type in ("inner", "left"), self.type in ("inner", "right")
 
     @property
     def lacks_event_time(self) -> bool:

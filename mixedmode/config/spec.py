@@ -171,7 +171,7 @@ class JobSpec(JobSettings):
         keyed = [step for step in self.steps if not isinstance(step, SqlStep | MapStep)]
         numbered = [*enumerate(maps), *enumerate(keyed)]
         grouped = [
-            sql_id(step, at) for at, step in enumerate(self.steps) if isinstance(step, SqlStep) and step.may_group
+            sql_id(step, at) for at, step in enumerate(self.steps) if isinstance(step, SqlStep) and step.may_be_keyed
         ]
         return {operator_id(step, before): step.parallelism for before, step in numbered} | dict.fromkeys(grouped)
 
@@ -287,10 +287,10 @@ class JobSpec(JobSettings):
             for index, step in enumerate(self.steps)
             if not isinstance(step, SqlStep)
         }
-        may_group = any(isinstance(step, SqlStep) and step.may_group for step in self.steps)
+        may_be_keyed = any(isinstance(step, SqlStep) and step.may_be_keyed for step in self.steps)
         keyed = {path: own[path] for path in own if not isinstance(self.steps[int(path[1])], MapStep)}
         yield from self._too_many_subtasks(keyed)
-        if self.execution.autoscaler.enabled and None not in own.values() and not may_group:
+        if self.execution.autoscaler.enabled and None not in own.values() and not may_be_keyed:
             text = (
                 " has no effect: there is no step with subtasks that has no parallelism of its own. Remove it, or that."
             )

@@ -36,7 +36,7 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
 #: the column that a step with `top` adds
 RANK_COLUMN = "rank"
-_GROUPS = re.compile(r"\b(?:group\s+by|select\s+distinct|row_number)\b", re.IGNORECASE)
+_KEYED = re.compile(r"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\bfrom\b[^()]*,", re.IGNORECASE)
 
 
 class SqlStep(Reading):
@@ -49,12 +49,12 @@ class SqlStep(Reading):
     )
 
     @property
-    def may_group(self) -> bool:
-        """True if the text has GROUP BY, DISTINCT or ROW_NUMBER, so the step may have state and subtasks.
+    def may_be_keyed(self) -> bool:
+        """True if the text has GROUP BY, DISTINCT, ROW_NUMBER or a join, so the step may have state and subtasks.
 
         Only Spark knows for certain.
         """
-        return _GROUPS.search(self.sql) is not None
+        return _KEYED.search(self.sql) is not None
 
 
 class MapStep(Reading, CustomClass):
@@ -284,7 +284,7 @@ def operator_id(step: "MapStep | KeyedStep", steps_before: int) -> str:
 
 
 def sql_id(step: SqlStep, index: int) -> str:
-    """Return the id of a sql step: its name, or its position in the job. With a GROUP BY, its state has it, too."""
+    """Return the id of a sql step: its name, or its position in the job. Its state has it, too, if it has one."""
     return step.name or f"sql-{index + 1}"
 
 

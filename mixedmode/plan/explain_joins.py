@@ -69,7 +69,7 @@ def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterat
     yield "  emits       a pair when its second row arrives"
     if operator.traits.delay_us:
         delay = _duration(operator.traits.delay_us)
-        yield f"  delay       a row without a partner is emitted up to {delay} behind the watermark"
+        yield f"  delay       a row is emitted up to {delay} behind the watermark"
 
 
 def _regular_lines(stage: KeyedStage, operator: RegularJoinOperator) -> Iterator[str]:

@@ -91,11 +91,13 @@ class PairCondition:
 class Selection:
     """The columns that a join emits: (name, side, column of the side). `sql`: a SELECT over them, for expressions.
 
-    `condition`: of the pairs from which they come.
+    `added`: the name of a column with the later time of a pair, if there is one. `condition`: of the pairs from which
+    they come.
     """
 
     columns: tuple[tuple[str, int, pa.Field], ...]
     sql: str | None = None
+    added: tuple[str, ...] = ()
     condition: PairCondition | None = None
 
 
@@ -148,8 +150,8 @@ def join_operator(
             _layout(keys, sides, selected, inputs),
             step.join.type,
             bounds_us=(1000 * lower_ms, 1000 * upper_ms),
-            event_time=step.join.event_time if is_pair else of_left,
-            adds_time=step.join.event_time is not None,
+            event_time=_time_of_pairs(step, selected) if is_pair else of_left,
+            adds_time=bool(selected.added),
             condition=_condition(selected, sides),
         )
     ties, deleted = _own_columns(step, inputs[RIGHT], where)
@@ -256,6 +258,12 @@ def _emitted_time(selected: Selection, event_time: str) -> str | None:
     """Return the name under which a join emits the event time of the left; None if it does not."""
     own = (name for name, side, field in selected.columns if side == LEFT and field.name.lower() == event_time.lower())
     return next(own, None)
+
+
+def _time_of_pairs(step: JoinStep, selected: Selection) -> str | None:
+    """Return the column that `event-time` names, as it is written in the result."""
+    wanted = step.join.event_time
+    return next((name for name, _, _ in selected.columns if wanted and name.lower() == wanted.lower()), wanted)
 
 
 def no_event_time_of(given: JoinedInput, where: str) -> InvalidJobError:

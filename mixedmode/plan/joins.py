@@ -70,20 +70,21 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
     """
     place = where("join", "select")
     items = step.join.selected
-    added = [] if step.join.event_time is None else [step.join.event_time]
     if step.join.type in ("semi", "anti"):
         return _of_left(step, inputs, place)
     if not items:
         keys = {right.lower() for _, right in step.join.equal_columns}
         columns = [(field.name, LEFT, field) for field in inputs[LEFT].fields]
         columns += [(field.name, RIGHT, field) for field in inputs[RIGHT].fields if field.name.lower() not in keys]
+        added = _added(step, columns, inputs)
         _check_names([name for name, _, _ in columns], inputs, place, added)
-        return Selection(tuple(columns))
+        return Selection(tuple(columns), added=added)
     found = [column for item in items if item.expression is None for column in _columns(item, inputs, place)]
     computed = [item for item in items if item.expression is not None]
+    added = _added(step, found, inputs)
     _check_names([*(name for name, _, _ in found), *(str(item.name) for item in computed)], inputs, place, added)
     if not computed:
-        return Selection(tuple(found))
+        return Selection(tuple(found), added=added)
     hidden = [
         (f"_{name}_{field.name}", side, field)  # not by alias: `_a_b_c` would be `b_c` of a, and `c` of a_b
         for side, name in ((LEFT, "left"), (RIGHT, "right"))
@@ -108,7 +109,19 @@ def selection(step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], where: Wh
     ]
     rows = f"SELECT {', '.join(given)} FROM {JOINED}"  # noqa: S608 - the job's own SQL
     sql = f"SELECT {', '.join(texts)} FROM ({rows})"  # noqa: S608 - the job's own SQL
-    return Selection((*found, *hidden), sql)
+    return Selection((*found, *hidden), sql, added)
+
+
+def _added(step: JoinStep, columns: Sequence[_Column], inputs: tuple[JoinedInput, JoinedInput]) -> tuple[str, ...]:
+    """Return the column that `event-time` adds; () if it names the event time of a side that each row has."""
+    wanted = step.join.event_time
+    if wanted is None:
+        return ()
+    is_own = any(
+        name.lower() == wanted.lower() and step.join.is_in_each_row[side] and field.name == inputs[side].event_time
+        for name, side, field in columns
+    )
+    return () if is_own else (wanted,)
 
 
 def _bare(

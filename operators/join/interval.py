@@ -67,7 +67,7 @@ class IntervalJoinOperator(JoinBase):
 
     `bounds_us`: (lower, upper) of the time of the right minus that of the left, both included. `event_time`: the column
     of the output with the event time of a row. `adds_time`: this column is none of the layout, but the later time of
-    the pair, and comes last. `condition`: what else must hold of a pair.
+    the pair, and comes last. Otherwise it is the time of a side. `condition`: what else must hold of a pair.
     """
 
     type: JoinType
@@ -82,7 +82,8 @@ class IntervalJoinOperator(JoinBase):
     def traits(self) -> OperatorTraits:
         """The watermark decides what is emitted without a partner, and what is late. No row changes later."""
         lower_us, upper_us = self.bounds_us
-        delays_us = [upper_us] * (self.type not in ("inner", "right")) + [-lower_us] * self.keeps(RIGHT)
+        delays_us = [upper_us] * (self.keeps(LEFT) or self._has_time_of(LEFT))
+        delays_us += [-lower_us] * (self.keeps(RIGHT) or self._has_time_of(RIGHT))
         return OperatorTraits(
             fires_by_watermark=True,
             state_uses_time=True,
@@ -94,6 +95,9 @@ class IntervalJoinOperator(JoinBase):
     def emits_pairs(self) -> bool:
         """Return whether a row is emitted once for each of its partners."""
         return self.type not in ("semi", "anti")
+
+    def _has_time_of(self, side: int) -> bool:
+        return not self.adds_time and any(c.side == side and c.name == self.event_time for c in self.layout.output)
 
     def keeps(self, side: int) -> bool:
         """Return whether rows of a side without a partner are emitted."""

@@ -31,7 +31,10 @@ DISTINCT = (
     "Put the SELECT DISTINCT into parentheses, with nothing else in them; or use key-by on these columns, with "
     "deduplicate: {keep: any}. found=Distinct"
 )
-BOTH = "Use a step with join. Its type may be semi, for IN and EXISTS, or anti. found="
+BOTH = (
+    "Put the join into a sql step of its own, with nothing but SELECT, WHERE and LATERAL VIEW around it; or use a step "
+    "with join. Its type may be semi, for IN and EXISTS, or anti. found="
+)
 NO_QUERY = (
     "steps[0].sql: a sql step is a SELECT over a source or over the step before it, and this one reads neither. "
     "Name one of them after FROM."
@@ -193,7 +196,7 @@ def test_a_condition_on_results_is_about_one_result(
 
 def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
     message = refusal(spark, job(folder).sql("SELECT k FROM t WHERE v = (SELECT max(v) FROM t)"))
-    assert "Use a step with join." in message
+    assert "use a step with join." in message
 
 
 @pytest.mark.parametrize(

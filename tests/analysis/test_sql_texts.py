@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,76 +9,21 @@ from hypothesis import strategies as st
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.grouped_sql import GroupedSql
-from mixedmode.analysis.relations import Relation, Roots
-from mixedmode.analysis.sql_steps import SqlReads
-from mixedmode.analysis.sql_texts import SqlTexts
-from mixedmode.config import KeyedAggregateStep, SqlStep, TopStep
-from mixedmode.errors import InvalidJobError, MixedmodeError
+from mixedmode.config import TopStep
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
-from mixedmode.operators.interface import Changelog
-from mixedmode.plan.stages import EmittedRows
-from mixedmode.spark.frames import relations_of, stand_in_of, views
+from mixedmode.spark.frames import views
 from mixedmode.testing import run_graph
+from tests.analysis.batch_steps import BatchSteps
 from tests.analysis.grouped_rows import DDL, cached_table, shown
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def stream(spark: SparkSession) -> DataFrame:
-    return stand_in_of(spark, spark.createDataFrame([], DDL).schema)
-
-
-@pytest.fixture(scope="module")
 def table(spark: SparkSession) -> Iterator[DataFrame]:
     with cached_table(spark) as frame:
         yield frame
-
-
-class BatchSteps:
-    """The steps that a text means, computed by Spark, one after the other."""
-
-    def __init__(self, spark: SparkSession, stream: DataFrame, table: DataFrame) -> None:
-        self._spark = spark
-        self._tables = {"t": table}
-        self._roots = Roots(["t"], {"t": "at"})
-        self._source = Relation("t", stream, sources=("t",))
-        self.steps: dict[str, Any] = {}
-
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        found: list[MixedmodeError] = []
-        texts = SqlTexts(self._spark, self._roots, self._add, "steps[0].sql", found)
-        rows, _ = texts.rows(SqlStep(sql=sql), SqlReads({"t": self._source}, {}), "sql-1")
-        assert not found
-        return [tuple(row) for row in self._computed(rows).collect()]
-
-    def _add(self, grouped: GroupedSql, given: Relation) -> Relation:
-        step, name = grouped.step, grouped.step.name
-        assert name is not None
-        self.steps[name] = step
-        keys = [f"`{key}`" for key in step.key_by]
-        calls = []
-        if isinstance(step, KeyedAggregateStep):
-            assert step.window is None
-            calls = [f"{call} AS `{name}`" for name, call in step.aggregate.items()]
-        sql = f"SELECT {', '.join([*keys, *calls])} FROM given GROUP BY {', '.join(keys)}"
-        if isinstance(step, TopStep):
-            order = [
-                f"{by.expression} {'DESC' if by.descending else 'ASC'} NULLS {'FIRST' if by.nulls_first else 'LAST'}"
-                for by in step.top.order_by
-            ]
-            rank = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {', '.join(order)})"
-            sql = f"SELECT * FROM (SELECT {rank} AS rank, * FROM given) WHERE rank <= {step.top.n}"
-        with views(self._spark, {"given": self._computed(given)}):
-            self._tables[name] = self._spark.sql(sql)
-        self._roots.emitted[name] = EmittedRows(Changelog.RETRACT)
-        self._roots.upstream[name] = frozenset({"t"})
-        frame = stand_in_of(self._spark, self._tables[name].schema)
-        return Relation(name, frame, stages=(name,), root=frame)
-
-    def _computed(self, relation: Relation) -> DataFrame:
-        return relations_of(self._spark, self._tables, self._roots.reads([relation]), {})[0]
 
 
 KEYS = st.sampled_from(
@@ -156,12 +100,10 @@ def queries(draw: st.DrawFn) -> str:
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=queries())
-def test_the_steps_return_the_rows_of_the_text(
-    spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str
-) -> None:
+def test_the_steps_return_the_rows_of_the_text(spark: SparkSession, table: DataFrame, sql: str) -> None:
     with views(spark, {"t": table}):
         expected = spark.sql(sql).collect()
-    assert Counter(BatchSteps(spark, stream, table).rows(sql)) == Counter(tuple(row) for row in expected)
+    assert Counter(BatchSteps(spark, {"t": table}).rows(sql)) == Counter(tuple(row) for row in expected)
 
 
 #: an order of all rows of t, so that Spark has one answer
@@ -204,11 +146,9 @@ def skip_unknown(spark: SparkSession, sql: str) -> None:
         (f"SELECT s, count(*) AS c FROM (SELECT s, {OTHER} AS n FROM t QUALIFY n = 2) GROUP BY s", 2),
     ],
 )
-def test_a_row_number_is_the_rank_of_a_step_with_top(
-    spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str, n: int
-) -> None:
+def test_a_row_number_is_the_rank_of_a_step_with_top(spark: SparkSession, table: DataFrame, sql: str, n: int) -> None:
     skip_unknown(spark, sql)
-    steps = BatchSteps(spark, stream, table)
+    steps = BatchSteps(spark, {"t": table})
     with views(spark, {"t": table}):
         expected = spark.sql(sql).collect()
     assert Counter(steps.rows(sql)) == Counter(tuple(row) for row in expected)
@@ -262,9 +202,9 @@ def test_a_row_number_that_top_does_not_have_is_refused(spark: SparkSession, sql
     ],
 )
 def test_the_state_of_a_text_has_the_name_of_the_step(
-    spark: SparkSession, stream: DataFrame, table: DataFrame, sql: str, names: list[str]
+    spark: SparkSession, table: DataFrame, sql: str, names: list[str]
 ) -> None:
-    steps = BatchSteps(spark, stream, table)
+    steps = BatchSteps(spark, {"t": table})
     if names:
         steps.rows(sql)
         assert [*steps.steps] == names
@@ -284,7 +224,15 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
         ("SELECT count(*) AS n FROM {} GROUP BY window(last, '2 hours')", "For windows of its"),
         ("SELECT window, count(*) AS n FROM {} GROUP BY window", "Group by its fields, as in GROUP BY window.start"),
         ("SELECT * FROM t WHERE k IN (SELECT k FROM {})", "A subquery cannot read an input"),
-        ("SELECT * FROM {} AS a JOIN (SELECT DISTINCT k FROM t) AS b ON a.k = b.k", "Use a step with join"),
+        ("SELECT a.k FROM {} AS a JOIN t AS b ON a.k = b.k UNION ALL SELECT k FROM t", "Put the join into a sql step"),
+        (
+            "SELECT max(a.at) AS m FROM {} b JOIN t a ON a.k = b.k GROUP BY window(b.last, '1 hour')",
+            "windows go by event",
+        ),
+        (
+            "SELECT max(at) AS m FROM (SELECT *, at + INTERVAL 1 HOUR AS u FROM t) GROUP BY window(u, '1 hour')",
+            "this one",
+        ),
         ("SELECT no FROM {} GROUP BY no", "no"),
         ("SELECT k FROM {} GROUP BY k ORDER BY k", "Sort the rows where the output is read"),
         ("SELECT k, first(n) AS f FROM {} GROUP BY k", "first goes by the order of rows here"),

@@ -76,10 +76,14 @@ def test_a_condition_is_told_and_is_part_of_the_identity() -> None:
     assert condition not in json.dumps(without.stages[0].fingerprint)
 
 
-def test_the_event_time_of_pairs_has_a_name_of_its_own() -> None:
-    for select in (["left.k", "left.at"], ["left.k", "right.amount AS At"]):
+def test_the_event_time_of_pairs_has_a_name_of_its_own_or_is_that_of_a_side_that_each_has() -> None:
+    for kind, column in (("left", "right.at"), ("full", "left.at"), ("inner", "right.amount AS At")):
         with pytest.raises(InvalidJobError, match="the column that `event-time` adds to the result has the name of"):
-            plan_of("interval_join", within=("0s", "1h"), select=select, event_time="at")
+            plan_of("interval_join", within=("0s", "1h"), type=kind, select=["left.k", column], event_time="at")
+    for column, delay in (("left.at AS At", "1h"), ("right.at", "2h")):
+        plan, text = plan_of("interval_join", within=("-2h", "1h"), select=["left.k", column], event_time="at")
+        assert plan.stages[0].emitted.event_time == column.rpartition(" ")[2].removeprefix("right.")
+        assert f"  delay       a row is emitted up to {delay} behind the watermark" in text
     with pytest.raises(InvalidJobError, match="names that start with _ are kept"):
         plan_of("interval_join", within=("0s", "1h"), event_time="_at")
 

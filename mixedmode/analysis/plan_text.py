@@ -12,14 +12,22 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import analysed_plan
-from mixedmode.analysis.catalyst_objects import columns_of, id_of
-from mixedmode.analysis.catalyst_texts import TextLostError, companion, no_rows, renamed, sequence_of, text_over
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import (
+    TextLostError,
+    companion,
+    no_rows,
+    renamed,
+    sequence_of,
+    text_over,
+    value_of,
+)
 from mixedmode.analysis.same_plans import SamePlans
 from mixedmode.analysis.written_sql import free_name, is_free, item
 from mixedmode.spark.errors import REFUSALS
 from mixedmode.spark.frames import views
 
-__all__ = ["StreamText", "WindowCall"]
+__all__ = ["PlanText", "WindowCall"]
 
 _Java = Any  # an object of the JVM
 
@@ -34,7 +42,7 @@ class WindowCall:
     durations: Sequence[_Java]
 
 
-class StreamText:
+class PlanText:
     """The text of one sql step, as far as it is written.
 
     bottom: the node of the plan that is the input of the step. source: the name of the input in the text. columns: its
@@ -71,19 +79,38 @@ class StreamText:
     def _names(self) -> list[str]:
         return [name for _, name in self.named]
 
-    def filter(self, condition: _Java) -> None:
+    def add(self, node: _Java, *, names: Sequence[str] | None = None, window: WindowCall | None = None) -> None:
+        """Add a node over the columns so far; one that changes no row adds nothing.
+
+        names: those of its columns; None: any that are free. window: the windows of an aggregate.
+        """
+        kind = kind_of(node)
+        if kind == "Filter":
+            self._keep(node.condition())
+        elif kind == "Generate":
+            self._explode(node.generator(), list(items_of(node.generatorOutput())), is_outer=bool(node.outer()))
+        elif kind == "Project":
+            self.select([(one.toAttribute(), value_of(one)) for one in items_of(node.projectList())], names)
+        elif kind == "Aggregate":
+            items = [(one.toAttribute(), value_of(one)) for one in items_of(node.aggregateExpressions())]
+            self._aggregate(list(items_of(node.groupingExpressions())), items, window, names)
+
+    def _keep(self, condition: _Java) -> None:
         """Keep the rows that meet a condition."""
         if self._items is not None or self._where is not None:
             self._nest()
         self._where = self._text(condition)
 
     def select(self, items: Sequence[tuple[_Java, _Java]], names: Sequence[str] | None = None) -> None:
-        """Return columns.  items: each column, and its value over the columns so far. names: theirs."""
+        """Return columns, unless they are those so far.  items: each, and its value over these. names: theirs."""
+        same = [(str(column.toString()),) * 2 for column, _ in self.named]
+        if names is None and [tuple(str(one.toString()) for one in each) for each in items] == same:
+            return
         if self._items is not None:
             self._nest()
         self._show(items, names, {})
 
-    def explode(self, generator: _Java, outputs: Sequence[_Java], *, is_outer: bool) -> None:
+    def _explode(self, generator: _Java, outputs: Sequence[_Java], *, is_outer: bool) -> None:
         """Add the columns of a generator, such as explode; a row becomes several.  is_outer: or one, with NULL."""
         if self._items is not None or self._where is not None:
             self._nest()
@@ -95,7 +122,7 @@ class StreamText:
         self._from = f"{self._from} LATERAL VIEW {call} made_{self._laterals} AS {', '.join(names)}"
         self.named += zip(outputs, names, strict=True)
 
-    def group(
+    def _aggregate(
         self,
         keys: Sequence[_Java],
         items: Sequence[tuple[_Java, _Java]],

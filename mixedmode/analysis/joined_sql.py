@@ -1,0 +1,300 @@
+"""A sql step with a join of two inputs as what it means: sql for each side, a step with join, and sql over its rows.
+
+Example: `SELECT o.id, p.paid FROM orders o JOIN payments p ON lower(o.id) = p.id WHERE o.total > 9` becomes
+
+    left     SELECT id, lower(id) AS lower_id FROM orders WHERE total > 9
+    right    SELECT paid, id FROM payments
+    step     on: [left.lower_id = right.id], select: [left.id, right.paid]
+    after    SELECT id, paid FROM previous
+
+Two rules of Spark's optimiser move conditions to the sides, and leave out columns that nothing reads. A side may be a
+join itself. Each text that is written is read back by Spark, and must be the part that it was written for.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import AnalysedQuery
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import (
+    TextLostError,
+    cast_once,
+    columns_over,
+    companion,
+    projected,
+    renamed,
+    sequence_of,
+    without_with,
+)
+from mixedmode.analysis.dimension_joins import conjuncts
+from mixedmode.analysis.join_times import bound_of
+from mixedmode.analysis.plan_text import PlanText
+from mixedmode.analysis.relations import check_columns
+from mixedmode.analysis.same_plans import PASSED
+from mixedmode.analysis.sql_joins import Condition, JoinedRows, SqlJoin
+from mixedmode.analysis.written_sql import free_name, is_free, item
+from mixedmode.config.calls import quoted
+from mixedmode.config.graph import PREVIOUS
+from mixedmode.errors import InvalidJobError
+from mixedmode.operators.join import LEFT, RIGHT
+
+__all__ = ["joined_sql"]
+
+_Java = Any  # an object of the JVM
+_CHAIN = frozenset({"Filter", "Generate", "Project", *(PASSED - {"View"})})
+_TYPES = {
+    "Inner": "inner",
+    "Cross": "inner",
+    "LeftOuter": "left",
+    "RightOuter": "right",
+    "FullOuter": "full",
+    "LeftSemi": "semi",
+    "LeftAnti": "anti",
+}
+#: {comparison: (its sign, the same with its sides exchanged)}
+_COMPARISONS = {
+    "EqualTo": ("=", "EqualTo"),
+    "GreaterThan": (">", "LessThan"),
+    "GreaterThanOrEqual": (">=", "LessThanOrEqual"),
+    "LessThan": ("<", "GreaterThan"),
+    "LessThanOrEqual": ("<=", "GreaterThanOrEqual"),
+}
+_ALIASES = {LEFT: "left", RIGHT: "right"}
+_OWN_STEP = "Put this part into a sql step of its own, or write the join as a step with join."
+
+
+def joined_sql(session: SparkSession, query: AnalysedQuery, inputs: Collection[str], where: str) -> JoinedRows | None:
+    """Return the parts of a query whose top is a join of two inputs; None for another one.
+
+    inputs: their names in the text. where: the place of the step. Raise InvalidJobError for a join that no step is, and
+    for a part that no text says.
+    """
+    plan = without_with(session, query.plan)
+    if not _is_of_inputs(_levels(plan)[1]):
+        return None
+    check_columns(query.frame(session), where)
+    for rule in ("PushDownPredicates", "ColumnPruning"):
+        plan = companion(session, f"optimizer.{rule}").apply(plan)
+    try:
+        reader = _Reader(session, {name.lower(): name for name in inputs}, where)
+        return reader.side(plan, [name for name, _ in columns_of(plan.output())]).rows
+    except (TextLostError, ValidationError) as error:
+        msg = f"{where}: the step with join for this text cannot be written out. {_OWN_STEP} found={error}"
+        raise InvalidJobError(msg) from error
+
+
+@dataclass
+class _Side:
+    """A side of a join, while it is read.
+
+    columns: the columns of its plan, and their names in `rows`. computed: {name: text} of columns besides.
+    """
+
+    session: SparkSession
+    rows: JoinedRows
+    columns: Sequence[tuple[_Java, str]]
+    output: _Java
+    computed: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> dict[int, str]:
+        """{id: name} of the columns."""
+        return {id_of(column): name for column, name in self.columns}
+
+    def has(self, expression: _Java) -> bool:
+        """Return whether an expression reads columns of this side, and only of it."""
+        uses = expression.references()
+        return bool(uses.nonEmpty() and uses.subsetOf(self.output))
+
+    def name_of(self, expression: _Java) -> str:
+        """Return the name of the column with this value, which becomes one if it is none."""
+        value = cast_once(self.session, expression)
+        if kind_of(value) == "AttributeReference":
+            return self.names[id_of(value)]
+        (text,) = columns_over(self.session, self.columns, [value])
+        found = next((name for name, known in self.computed.items() if known == text), None)
+        if found is None:
+            found = free_name(text, {name.lower() for name in (*self.names.values(), *self.computed)})
+            self.computed[found] = text
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads plans over inputs.  inputs: {name in lower case: name}."""
+
+    session: SparkSession
+    inputs: Mapping[str, str]
+    where: str
+
+    def side(self, top: _Java, names: Sequence[str] | None = None) -> _Side:
+        """Return the rows of a plan.  names: those of its columns; None: their own, as far as these are free."""
+        output = list(items_of(top.output()))
+        if names is None:
+            taken = set[str]()
+            names = [_free(str(column.name()), taken) for column in output]
+        columns = list(zip(output, names, strict=True))
+        levels, node = _levels(top)
+        source: str | SqlJoin
+        if _is_of_inputs(node):
+            shown = self._below(levels, columns)
+            source, given = self._join(node, _read_by(levels, top), shown)
+        else:
+            source = self._input(node)
+            given = [(column, str(column.name())) for column in items_of(node.output())]
+        text = PlanText(self.session, node, PREVIOUS, given, [column for column, _ in given])
+        for level in levels:
+            text.add(level)
+        text.arrange(columns)
+        sql = None if text.is_bare else text.sql(top)
+        return _Side(self.session, JoinedRows(source, sql), columns, top.outputSet())
+
+    def _below(self, levels: Sequence[_Java], columns: Sequence[tuple[_Java, str]]) -> dict[int, str]:
+        """Return {id of a column below the levels: the name of the column that it is in the result}."""
+        values = dict[int, _Java]()
+        for level in levels:
+            if kind_of(level) == "Project":
+                values = projected(self.session, level, values)
+        found = [(values.get(id_of(column), column), name) for column, name in columns]
+        return {id_of(value): name for value, name in found if kind_of(value) == "AttributeReference"}
+
+    def _input(self, node: _Java) -> str:
+        kind = kind_of(node)
+        name = str(node.desc().identifier().table()) if kind == "View" else ""
+        if name.lower() in self.inputs:
+            return self.inputs[name.lower()]
+        msg = (
+            f"{self.where}: the sides of a join of two inputs are an input each, with SELECT, WHERE and LATERAL VIEW, "
+            f"or such a join. {_OWN_STEP} found={kind}"
+        )
+        raise InvalidJobError(msg)
+
+    def _join(
+        self, node: _Java, needed: Collection[int], shown: Mapping[int, str]
+    ) -> tuple[SqlJoin, list[tuple[_Java, str]]]:
+        """Return a join, and the columns that are read of it, with their names.
+
+        needed: the ids of these columns. shown: {id: name} of those that the text returns.
+        """
+        kind = _TYPES.get(str(node.joinType().toString()))
+        if kind is None:
+            msg = f"{self.where}: no step joins two inputs in this way. {_OWN_STEP} found={node.joinType().toString()}"
+            raise InvalidJobError(msg)
+        sides = (self.side(node.left()), self.side(node.right()))
+        keys, conditions = self._conditions(node, sides)
+        if not keys:
+            msg = (
+                f"{self.where}: rows of two inputs meet by key. Add the columns in which they are equal to ON, such as "
+                "a.id = b.id, or make one of them a broadcast input of a function. found=a join without an equality"
+            )
+            raise InvalidJobError(msg)
+        columns = list(items_of(node.output()))
+        columns = [column for column in columns if id_of(column) in needed] or columns[:1]  # a row has a column
+        taken = {name.lower() for name in shown.values()}
+        given, places = list[tuple[_Java, str]](), list[tuple[int, str, str]]()
+        for column in columns:
+            number = id_of(column)
+            side = next(side for side in (LEFT, RIGHT) if number in sides[side].names)
+            name = shown[number] if number in shown else _free(sides[side].names[number], taken)
+            given.append((column, name))
+            places.append((side, sides[side].names[number], name))
+        settings = {
+            "left": _ALIASES[LEFT],
+            "right": _ALIASES[RIGHT],
+            "on": [f"{_of(LEFT, left)} = {_of(RIGHT, right)}" for left, right in keys],
+            "type": kind,
+            "select": [item(_of(side, own), name) for side, own, name in places],
+        }
+        left, right = sides
+        computed = (left.computed, right.computed)
+        return SqlJoin((left.rows, right.rows), computed, settings, places, {*shown.values()}, keys, conditions), given
+
+    def _conditions(self, node: _Java, sides: tuple[_Side, _Side]) -> tuple[list[tuple[str, str]], list[Condition]]:
+        """Return the pairs of columns that are equal, and the other conditions."""
+        keys, rest, found = list[tuple[str, str]](), list[_Java](), list[Condition]()
+        whole = node.condition()
+        for condition in self._parts(whole.get()) if whole.isDefined() else ():
+            compared = _compared(condition, sides)
+            if compared is None:
+                rest.append(condition)
+                continue
+            kind, values = compared
+            names = (sides[LEFT].name_of(values[LEFT]), sides[RIGHT].name_of(values[RIGHT]))
+            bound = bound_of(self.session, kind, values, (sides[LEFT].names, sides[RIGHT].names))
+            if kind == "EqualTo" and names not in keys:
+                keys.append(names)
+            if kind != "EqualTo" or bound is not None:
+                text = f"{_of(LEFT, names[LEFT])} {_COMPARISONS[kind][0]} {_of(RIGHT, names[RIGHT])}"
+                found.append(Condition(text, names, bound))
+        return keys, [*found, *map(Condition, self._texts(rest, sides))]
+
+    def _parts(self, condition: _Java) -> Iterator[_Java]:
+        """Yield the conditions that AND combines; BETWEEN is two of them."""
+        for one in conjuncts(condition):
+            if kind_of(one) == "Between":
+                value, least, greatest = items_of(one.parameters())
+                yield companion(self.session, "expressions.GreaterThanOrEqual").apply(value, least)
+                yield companion(self.session, "expressions.LessThanOrEqual").apply(value, greatest)
+            else:
+                yield one
+
+    def _texts(self, conditions: Sequence[_Java], sides: tuple[_Side, _Side]) -> list[str]:
+        """Return conditions as SQL over `left` and `right`."""
+        columns = [
+            renamed(self.session, column, name).withQualifier(sequence_of(self.session, [_ALIASES[side]]))
+            for side in (LEFT, RIGHT)
+            for column, name in sides[side].columns
+        ]
+        return columns_over(self.session, [(column, None) for column in columns], conditions)
+
+
+def _levels(plan: _Java) -> tuple[list[_Java], _Java]:
+    """Return the nodes of SELECT, WHERE and LATERAL VIEW on top of a plan, the lowest one first, and that below."""
+    levels = list[_Java]()
+    while kind_of(plan) in _CHAIN:
+        levels.insert(0, plan)
+        plan = plan.child()
+    return levels, plan
+
+
+def _is_of_inputs(plan: _Java) -> bool:
+    return kind_of(plan) == "Join" and bool(plan.left().isStreaming()) and bool(plan.right().isStreaming())
+
+
+def _of(side: int, column: str) -> str:
+    return f"{_ALIASES[side]}.{quoted(column)}"
+
+
+def _read_by(levels: Sequence[_Java], top: _Java) -> set[int]:
+    """Return the ids of the columns that are read of the node below."""
+    found = set[int]()
+    for level in levels:
+        found |= {id_of(column) for column in items_of(level.references().toSeq())}
+        if kind_of(level) == "Project":
+            return found
+    return found | set(ids_of(top.output()))
+
+
+def _compared(condition: _Java, sides: tuple[_Side, _Side]) -> tuple[str, tuple[_Java, _Java]] | None:
+    """Return (comparison, (value of the left, value of the right)); None if a condition does not compare two."""
+    kind = kind_of(condition)
+    if kind not in _COMPARISONS:
+        return None
+    first, second = condition.left(), condition.right()
+    if sides[0].has(first) and sides[1].has(second):
+        return kind, (first, second)
+    if sides[0].has(second) and sides[1].has(first):
+        return _COMPARISONS[kind][1], (second, first)
+    return None
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """Return a name for a column of the result, and add it to those that are taken: its own, if it is free."""
+    if not is_free(name, taken):
+        return free_name(name, taken)
+    taken.add(name.lower())
+    return name

@@ -1,0 +1,286 @@
+"""A sql step with a join of two inputs becomes a step with join, which returns the rows of Spark's batch."""
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.job import Job, Source
+from mixedmode.spark.frames import views
+from mixedmode.testing import run_graph
+from tests.analysis.batch_steps import BatchSteps
+from tests.analysis.grouped_rows import shown
+
+pytestmark = pytest.mark.spark
+
+ORDERS = "id bigint, k string, v bigint, at timestamp"
+PAYMENTS = "no int, k string, w decimal(8,2), at timestamp"
+START = datetime(2024, 3, 30, tzinfo=UTC)  # clocks change in Europe on the next day
+
+
+def records(count: int) -> dict[str, list[dict[str, Any]]]:
+    """Records of two days of each source, in the order of their times."""
+    chosen = random.Random(count)
+
+    def ordered() -> list[datetime]:
+        return [START + timedelta(minutes=minute) for minute in sorted(chosen.choices(range(2880), k=count))]
+
+    return {
+        "o": [
+            {"id": number, "k": chosen.choice(["a", "b", "C", None]), "v": chosen.choice([1, 2, 3, None]), "at": at}
+            for number, at in enumerate(ordered())
+        ],
+        "p": [
+            {
+                "no": chosen.randrange(count),
+                "k": chosen.choice(["a", "b", "c", None]),
+                "w": chosen.choice(WORTH),
+                "at": at,
+            }
+            for at in ordered()
+        ],
+    }
+
+
+WORTH = (Decimal("1.50"), Decimal("2.00"), None)
+RECORDS = records(40)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession) -> Iterator[dict[str, DataFrame]]:
+    """RECORDS as tables of Spark, which are computed once."""
+    frames = {
+        "o": spark.createDataFrame(RECORDS["o"], ORDERS).cache(),
+        "p": spark.createDataFrame(RECORDS["p"], PAYMENTS).cache(),
+    }
+    with ExitStack() as stack:
+        for frame in frames.values():
+            frame.count()
+            stack.callback(frame.unpersist)
+        yield frames
+
+
+def of_batch(spark: SparkSession, tables: dict[str, DataFrame], sql: str) -> Counter[tuple[Any, ...]]:
+    with views(spark, tables):
+        return Counter(tuple(row) for row in spark.sql(sql).collect())
+
+
+CONDITIONS = st.lists(
+    st.sampled_from(
+        [
+            "x.v > y.w",
+            "y.w > 1",
+            "x.v IS NOT NULL",
+            "x.id <> y.no",
+            "lower(x.k) = y.k",
+            "coalesce(x.k, 'c') = coalesce(y.k, 'c')",
+            "x.v * 2 >= y.no - x.id",
+            "soundex(x.k) <= soundex(y.k)",
+            "y.at BETWEEN x.at AND x.at + INTERVAL 5 HOURS",
+            "x.at <= y.at",
+            "y.at - INTERVAL '1' DAY < x.at",
+            "x.at - INTERVAL '90' MINUTE <= y.at + INTERVAL '0.0005' SECOND",
+            "(x.v = 1 OR y.w IS NULL)",
+        ]
+    ),
+    max_size=4,
+)
+KEYS = st.sampled_from(["x.id = y.no", "x.k = y.k AND x.v = y.no % 4", "y.k || '-' = lower(x.k) || '-'"])
+SHAPES = st.sampled_from(
+    [
+        "SELECT x.id, y.no, y.w FROM {x} x {type} JOIN {y} y ON {on}",
+        "SELECT y.at AS at, x.at AS other, x.v + y.no AS both FROM {x} x {type} JOIN {y} y ON {on} WHERE x.v > 1",
+        "SELECT coalesce(y.k, x.k) AS k, x.v FROM {x} x {type} JOIN {y} y ON {on} WHERE y.w IS NULL OR x.v IS NULL",
+        "SELECT 'one' AS one FROM {x} AS x {type} JOIN {y} AS y ON {on}",
+        "SELECT x.k, count(*) AS n, max(y.at) AS last FROM {x} x {type} JOIN {y} y ON {on} GROUP BY x.k",
+        "SELECT DISTINCT x.v, y.w FROM {x} x {type} JOIN {y} y ON {on}",
+        (
+            "SELECT a.id, a.no, z.v FROM (SELECT x.id, y.no, x.at FROM {x} x {type} JOIN {y} y ON {on}) a LEFT JOIN o "
+            "z ON a.no = z.id AND z.at BETWEEN a.at - INTERVAL 1 DAY AND a.at + INTERVAL 1 DAY"
+        ),
+        (
+            "WITH j AS (SELECT x.k, y.no FROM {x} x {type} JOIN {y} y ON {on}), n AS (SELECT k, count(*) AS n FROM o "
+            "GROUP BY k) SELECT j.no, n.n FROM j JOIN n ON j.k = n.k WHERE n.n > 2"
+        ),
+    ]
+)
+LEFTS = st.sampled_from(["o", "(SELECT * FROM o WHERE v < 3)", "(SELECT id, upper(k) AS k, v, at FROM o)"])
+RIGHTS = st.sampled_from(["p", "(SELECT no + 1 AS no, k, w, at FROM p)"])
+
+
+@given(
+    shape=SHAPES,
+    left=LEFTS,
+    right=RIGHTS,
+    kind=st.sampled_from(["", "LEFT", "RIGHT", "FULL"]),
+    key=KEYS,
+    conditions=CONDITIONS,
+)
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_join_returns_the_rows_of_sparks_batch(
+    spark: SparkSession,
+    tables: dict[str, DataFrame],
+    shape: str,
+    left: str,
+    right: str,
+    kind: str,
+    key: str,
+    conditions: list[str],
+) -> None:
+    sql = shape.format(x=left, y=right, type=kind, on=" AND ".join([key, *conditions]))
+    assert Counter(BatchSteps(spark, tables).rows(sql)) == of_batch(spark, tables, sql), sql
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT o.* FROM o LEFT SEMI JOIN p ON o.id = p.no AND p.w > 1",
+        "SELECT id FROM o LEFT ANTI JOIN p ON o.id = p.no AND p.at >= o.at",
+        "SELECT o.id, no, w FROM o, p WHERE id = no AND v + w > 3",
+        "SELECT * FROM (SELECT id AS n, v FROM o) FULL JOIN (SELECT no AS n, w FROM p) USING (n)",
+        "SELECT * FROM o NATURAL JOIN (SELECT no AS id, w FROM p) WHERE v > 1",
+        "SELECT a.id, b.id AS other FROM o a JOIN o b ON a.k = b.k AND a.id < b.id",
+        "WITH c AS (SELECT id, k FROM o) SELECT x.id, y.id AS other FROM c x JOIN c y ON x.k = y.k",
+        "SELECT id, e FROM (SELECT id, e FROM o LATERAL VIEW explode(array(v, 7)) t AS e) JOIN p ON id = no AND e > w",
+        "SELECT o.id, e FROM o JOIN p ON o.id = p.no LATERAL VIEW explode(array(o.v, p.w)) t AS e",
+        "SELECT x.id, q.w FROM o x JOIN p y ON x.id = y.no JOIN p q ON q.k = y.k AND q.no > x.v",
+        (
+            "SELECT id, no FROM (SELECT o.id, p.no, row_number() OVER (PARTITION BY o.k ORDER BY o.id, p.at, p.no) "
+            "AS n FROM o JOIN p ON o.id = p.no) WHERE n <= 2"
+        ),
+    ],
+)
+def test_joins_of_all_kinds_return_the_rows_of_sparks_batch(
+    spark: SparkSession, tables: dict[str, DataFrame], sql: str
+) -> None:
+    assert Counter(BatchSteps(spark, tables).rows(sql)) == of_batch(spark, tables, sql)
+
+
+@pytest.mark.parametrize(
+    ("on", "within", "condition"),
+    [
+        ("y.at BETWEEN x.at AND x.at + INTERVAL 4 HOURS", (0, 14_400_000), None),
+        ("x.at >= y.at - INTERVAL '90' MINUTE AND x.at <= y.at", (0, 5_400_000), None),
+        ("y.at = x.at", (0, 0), None),
+        ("y.at > x.at AND y.at < x.at + INTERVAL '1' SECOND", (0, 1000), "left.`at` < right.`at`"),
+        ("y.at BETWEEN x.at - INTERVAL '0.0015' SECOND AND x.at", (-2, 0), "at_INTERVAL_00_0015_SECOND"),
+        ("y.at BETWEEN x.at AND x.at + INTERVAL 2 DAYS", (0, 259_200_000), "at_INTERVAL_2_DAY"),
+        ("y.at >= x.at", None, "left.`at` <= right.`at`"),
+        ("y.at BETWEEN x.at + INTERVAL 1 HOUR AND x.at", None, "left.`at` >= right.`at`"),
+        ("y.at BETWEEN x.at AND x.at + INTERVAL 1 MONTH", None, "INTERVAL_1_MONTH"),
+    ],
+)
+def test_conditions_on_both_event_times_bound_the_join(
+    spark: SparkSession, tables: dict[str, DataFrame], on: str, within: tuple[int, int] | None, condition: str | None
+) -> None:
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        steps = BatchSteps(spark, tables)
+        sql = f"SELECT x.id, y.w FROM o x JOIN p y ON x.id = y.no AND {on}"
+        assert Counter(steps.rows(sql)) == of_batch(spark, tables, sql)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", str(zone))
+    join = steps.steps["sql-1"].join
+    assert join.within == within
+    if condition is None:
+        assert join.condition is None
+    else:
+        assert condition in join.condition
+
+
+@pytest.mark.parametrize(
+    ("sql", "times"),
+    [
+        ("SELECT x.id, x.at, y.at AS paid FROM o x JOIN p y ON x.id = y.no AND {}", {"sql-1": "at"}),
+        ("SELECT x.id, y.at FROM o x JOIN p y ON x.id = y.no AND {}", {"sql-1": "at"}),
+        ("SELECT y.at, x.at AS ordered FROM o x JOIN p y ON x.id = y.no AND {}", {"sql-1": "ordered"}),
+        ("SELECT y.at FROM o x LEFT JOIN p y ON x.id = y.no AND {}", {"sql-1": None}),
+        ("SELECT x.at, y.at AS paid FROM o x RIGHT JOIN p y ON x.id = y.no AND {}", {"sql-1": "paid"}),
+        ("SELECT date(x.at) AS at, y.w FROM o x JOIN p y ON x.id = y.no AND {}", {"sql-1": None}),
+        (
+            "SELECT x.id, z.v FROM (o x JOIN p y ON x.id = y.no AND {}) JOIN o z ON z.id = y.no AND z.at = x.at",
+            {"sql-1": None, "sql-1-left": "at"},
+        ),
+    ],
+)
+def test_pairs_have_the_event_time_of_a_side(
+    spark: SparkSession, tables: dict[str, DataFrame], sql: str, times: dict[str, str | None]
+) -> None:
+    steps = BatchSteps(spark, tables)
+    steps.frame(sql.format("y.at BETWEEN x.at AND x.at + INTERVAL 4 HOURS"))
+    assert {name: step.join.event_time for name, step in steps.steps.items()} == times
+
+
+@pytest.mark.parametrize(
+    ("sql", "problem"),
+    [
+        ("SELECT o.id FROM o CROSS JOIN p", "meet by key"),
+        ("SELECT o.id FROM o JOIN p ON o.id <=> p.no", "meet by key"),
+        ("SELECT * FROM o JOIN p ON o.id = p.no", "two columns have one name"),
+        ("SELECT o.id FROM o JOIN (SELECT id FROM o UNION ALL SELECT no FROM p) q ON o.id = q.id", "found=Union"),
+        ("SELECT o.id FROM o JOIN p ON o.id = p.no AND exists(array(o.v), x -> x > p.w)", "cannot be written out"),
+        (
+            "SELECT o.id FROM o JOIN p ON o.id = p.no JOIN VALUES (1) AS c(n) ON o.id = c.n",
+            "Put the join into a sql step",
+        ),
+        (
+            "SELECT count(*) AS n FROM o JOIN p ON o.id = p.no GROUP BY window(o.at, '1 hour')",
+            "windows go by event time",
+        ),
+        (
+            "SELECT max(o.at) AS last FROM o GROUP BY window(at + INTERVAL 0 HOURS, '1 hour')",
+            "cannot be written out",
+        ),
+    ],
+)
+def test_what_no_join_is_is_refused(spark: SparkSession, sql: str, problem: str) -> None:
+    with pytest.raises(InvalidJobError, match=problem) as raised:
+        run_graph(job_of(sql), {"o": [], "p": []})
+    assert str(raised.value).startswith("steps[0].sql: ")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT o.id, p.w FROM o JOIN p ON o.id = p.no AND p.at BETWEEN o.at AND o.at + INTERVAL 20 HOURS",
+        (
+            "SELECT window.start AS since, count(*) AS n, max(o.at) AS last FROM o JOIN p ON lower(o.k) = p.k AND p.at "
+            "BETWEEN o.at - INTERVAL 2 HOURS AND o.at GROUP BY window(p.at, '6 hours')"
+        ),
+        "SELECT o.id, p.no FROM o LEFT JOIN p ON o.id = p.no AND p.at > o.at AND p.at < o.at + INTERVAL 1 DAY",
+        "SELECT o.k, p.w, count(*) AS n FROM o FULL JOIN p ON o.id = p.no GROUP BY ALL",
+        "SELECT a.k, count(*) AS n FROM o a JOIN o b ON a.k = b.k AND a.v < b.v GROUP BY a.k",
+    ],
+)
+def test_all_modes_return_the_joins_of_sparks_batch(
+    spark: SparkSession, tables: dict[str, DataFrame], sql: str
+) -> None:
+    with views(spark, tables):
+        expected = Counter(shown(row.asDict()) for row in spark.sql(sql).collect())
+    parts = [{name: rows[start : start + 14] for name, rows in RECORDS.items()} for start in (0, 14, 28)]
+    found = [
+        run_graph(job_of(sql), RECORDS),
+        run_graph(job_of(sql), parts[0], live=parts[1:]),
+        run_graph(job_of(sql), live=parts),
+    ]
+    for outputs in found:
+        assert Counter(map(shown, outputs.table())) == expected
+        assert outputs.records_late == 0
+
+
+def job_of(sql: str) -> Job:
+    sources = {
+        name: Source.parquet("in", schema=schema, event_time="at", out_of_orderness="3d")
+        for name, schema in (("o", ORDERS), ("p", PAYMENTS))
+    }
+    return Job("joined", sources=sources, mode="batch").sql(sql)
