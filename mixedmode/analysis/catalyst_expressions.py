@@ -160,6 +160,8 @@ class CatalystExpressions:
         return number
 
     def _literal(self, found: _Java) -> Literal:
+        if kind_of(found.dataType()) == "DayTimeIntervalType":
+            return Literal(found.eval(None), pa.duration("us"))
         data_type, value = self.type_of(found), found.eval(None)
         if value is not None and pa.types.is_string(data_type):
             try:
@@ -200,6 +202,7 @@ _OPTIONS: Mapping[str, tuple[Callable[[_Java], str], ...]] = {
     **dict.fromkeys(("Add", "Subtract", "Multiply", "Divide", "IntegralDivide", "Remainder", "Pmod"), (_mode,)),
     **dict.fromkeys(("UnaryMinus", "Abs"), (_failing_mode,)),
     **dict.fromkeys(("DateFormatClass", "Hour", "Minute", "Second", "TruncTimestamp"), (_zone,)),
+    "TimestampAddInterval": (_zone,),
     "Cast": (_mode, _zone),
     "Like": (lambda found: str(found.escapeChar()),),
 }

@@ -132,6 +132,20 @@ def _from_number(unit_us: int) -> Kernel:
     return Kernel(times, has_types(types.is_signed_integer), raises)
 
 
+def _moved(call: Call, given: Sequence[Value]) -> Value:
+    times = like(integers(given[0]).astype(np.int64), pa.int64(), given[0])
+    return pc.add_checked(times, given[1].cast(pa.int64())).view(call.data_type)
+
+
+def _accepts_moved(call: Call, arguments: Sequence[Node]) -> bool:
+    """Return whether a time is moved by a constant. Spark adds days by the calendar of the time zone."""
+    times, interval = arguments
+    if not isinstance(interval, Literal) or not isinstance(interval.value, int):
+        return False
+    is_of_calendar = abs(interval.value) >= DAY_US and call.options != (UTC,) and times.data_type.tz is not None
+    return bool(types.is_timestamp(times.data_type)) and not is_of_calendar
+
+
 def _truncate(call: Call, given: Sequence[Value]) -> Value:
     unit_us = _UNITS_US[given[0].as_py().upper()]
     units = like(np.floor_divide(integers(given[1]), unit_us), pa.int64(), given[1])
@@ -149,6 +163,7 @@ TIMES: Mapping[str, Kernel] = {
     "MicrosToTimestamp": _from_number(1),
     "MillisToTimestamp": _from_number(1000),
     "SecondsToTimestamp": _from_number(SECOND_US),
+    "TimestampAddInterval": Kernel(_moved, _accepts_moved, lambda _call, _arguments: True),
     "UnixMicros": _to_number(1),
     "UnixMillis": _to_number(1000),
     "UnixSeconds": _to_number(SECOND_US),

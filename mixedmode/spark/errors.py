@@ -314,8 +314,8 @@ def refused(where: str, error: BaseException, *, readable: Sequence[str] = ()) -
         hint = _near_function(error)
     if condition(error) == "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY":
         hint = (
-            " A subquery cannot read an input: it would see the records of one epoch. Use a step with join. Its type "
-            "may be semi, for IN and EXISTS, or anti."
+            " A subquery cannot read an input: it would see the records of one epoch. Use LEFT SEMI JOIN for "
+            "IN and EXISTS, and LEFT ANTI JOIN for what is not in it; or a step with join, of type semi or anti."
         )
     return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")
 

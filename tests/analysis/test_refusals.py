@@ -123,10 +123,12 @@ def test_a_group_by_is_a_keyed_step_for_the_steps_after_it(spark: SparkSession, 
     assert is_accepted(spark, job(folder).sql(windows.format("t", "at")))
 
 
-def test_two_sources_may_be_brought_together_and_not_joined(spark: SparkSession, folder: Path) -> None:
+def test_two_sources_may_be_brought_together_and_joined_by_a_key(spark: SparkSession, folder: Path) -> None:
     other = Source.parquet(folder / "in", schema=DDL)
-    joined = job(folder, other=other).sql("SELECT t.k FROM t JOIN other ON t.k = other.k")
-    assert refusal(spark, joined) == f"{STATEFUL}{BOTH}Inner join of two inputs"
+    both = job(folder, other=other)
+    assert is_accepted(spark, both.sql("SELECT t.k FROM t JOIN other ON t.k = other.k"))
+    text = "SELECT t.k FROM t JOIN other ON t.k = other.k UNION ALL SELECT k FROM t"
+    assert refusal(spark, both.sql(text)) == f"{STATEFUL}{BOTH}Inner join of two inputs"
     assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
 
 
@@ -196,7 +198,7 @@ def test_a_condition_on_results_is_about_one_result(
 
 def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
     message = refusal(spark, job(folder).sql("SELECT k FROM t WHERE v = (SELECT max(v) FROM t)"))
-    assert "use a step with join." in message
+    assert "Use LEFT SEMI JOIN" in message
 
 
 @pytest.mark.parametrize(

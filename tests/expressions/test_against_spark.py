@@ -187,6 +187,10 @@ EXPRESSIONS = [
     "timestamp_micros(l1)",
     *(f"date_trunc('{unit}', ts1)" for unit in ("MINUTE", "hour", "SECOND")),
 ]
+MOVED = (
+    ("+ INTERVAL 90 MINUTES", 5_400_000_000),
+    ("- INTERVAL '2 03:00:01' DAY TO SECOND", -183_601_000_000),
+)
 UNITS_US = (("seconds", 1_000_000), ("millis", 1000))
 THREE = "CASE WHEN l1 = 3.5 THEN CAST(raise_error('it is three') AS bigint) ELSE l1 END"
 #: (expression, the same that gives NULL where the expression raises)
@@ -205,10 +209,13 @@ RAISING = [
     ("CAST(m1 AS decimal(24, 1))", "try_cast(m1 AS decimal(24, 1))"),
     ("CAST(0.908 * l1 AS decimal(10, 1))", "try_cast(0.908 * l1 AS decimal(10, 1))"),
     ("CAST(dt1 AS timestamp)", "try_cast(dt1 AS timestamp)"),
+    *((f"ts1 {text}", f"timestamp_micros(try_add(unix_micros(ts1), {us}))") for text, us in MOVED),
     ("date_trunc('DAY', ts1)", "if(unix_micros(ts1) < -9223372000000000000, NULL, date_trunc('DAY', ts1))"),
 ]
 #: each computed only for rows in which it does not raise
 GUARDED = [
+    "if(year(ts1) BETWEEN 1 AND 9999, ts1 - INTERVAL '0.000001' SECOND, NULL)",
+    "if(year(tn1) BETWEEN 1 AND 9999, tn1 + INTERVAL '1 02' DAY TO HOUR, NULL)",
     "if(l1 BETWEEN -1000 AND 1000, timestamp_seconds(l1), NULL)",
     "CASE WHEN l2 <> 0 AND l2 <> -1 THEN l1 % l2 ELSE 7 END",
     "if(l2 = 0, -1, pmod(l1, l2))",
@@ -562,11 +569,14 @@ def test_days_of_another_time_zone_are_left_to_spark(spark: SparkSession, frame:
     spark.conf.set("spark.sql.session.timeZone", zone)
     try:
         frame = frame.selectExpr("*")
-        selected = frame.selectExpr("CAST(ts1 AS date) AS c")
-        if zone == "UTC":
-            assert read_query_of(selected, until=frame).columns
-        else:
-            with pytest.raises(OnlySparkError, match=r"CAST\(ts1 AS DATE\)"):
-                read_query_of(selected, until=frame)
+        for text in ("ts1 + INTERVAL '23' HOUR", "tn1 + INTERVAL '1' DAY"):
+            assert read_query_of(frame.selectExpr(f"{text} AS c"), until=frame).columns
+        for text in ("CAST(ts1 AS DATE)", "ts1 + INTERVAL '1' DAY"):
+            selected = frame.selectExpr(f"{text} AS c")
+            if zone == "UTC":
+                assert read_query_of(selected, until=frame).columns
+            else:
+                with pytest.raises(OnlySparkError, match=re.escape(text)):
+                    read_query_of(selected, until=frame)
     finally:
         spark.conf.set("spark.sql.session.timeZone", str(before))
