@@ -140,11 +140,7 @@ def class_reference(function: str | Callable[..., Any], *, place: str, noun: str
             f"module, and import it from there. found={reference}"
         )
         raise InvalidJobError(msg)
-    file: str | None = getattr(module, "__file__", None)
-    if file is None:
-        return reference, None
-    depth = function.__module__.count(".") + hasattr(module, "__path__")
-    return reference, Path(file).absolute().parents[depth]
+    return reference, _folder_of(function.__module__)
 
 
 def _has(module: object, name: str, function: object) -> bool:
@@ -269,9 +265,8 @@ def put_first_on_path(folder: str) -> None:
 
 
 def _is_loaded_from(module: str, folder: str) -> bool:
-    """Return whether the module is already loaded from a file in `folder`, or from a package in `folder`."""
-    file = _file_of(module)
-    return module in sys.modules and file is not None and _is_in(file, folder)
+    """Return whether the module is already loaded from `folder`, as a module or in a package."""
+    return _folder_of(module) == Path(folder)
 
 
 def _forget_others(module: str, folder: str) -> None:
@@ -280,22 +275,30 @@ def _forget_others(module: str, folder: str) -> None:
     One process serves several jobs, and their folders may contain modules with equal names. So this forgets `module`
     itself, and every module that it may import from `folder`, if it was loaded from another job's folder. This program
     itself stays, also if it lies in the folder of a job, as its source does for a job in the root of its repository.
+    A package without __init__.py may be divided among folders, so each of its modules is judged by itself.
     """
     top = module.partition(".")[0]
-    for beside in iter_modules([folder]):
-        file = _file_of(beside.name)
-        if file is None or _is_in(file, folder) or beside.name == __name__.partition(".")[0]:
+    beside = {one.name for one in iter_modules([folder])} | {top}
+    beside.discard(__name__.partition(".")[0])
+    is_whole = _folder_of(top) is not None
+    for name in list(sys.modules):
+        first = name.partition(".")[0]
+        loaded_from = _folder_of(name) if first in beside else None
+        if loaded_from is None or loaded_from == Path(folder):
             continue
-        if beside.name == top or any(_is_in(file, other) for other in _FOLDERS):
-            for name in [name for name in sys.modules if f"{name}.".startswith(f"{beside.name}.")]:
-                del sys.modules[name]
+        if name == module or (first == top and is_whole) or str(loaded_from) in _FOLDERS:
+            del sys.modules[name]
     _FOLDERS.add(folder)
 
 
-def _file_of(module: str) -> str | None:
-    """Return the file of the top-level module or package of `module`; None if it is not loaded."""
-    return getattr(sys.modules.get(module.partition(".")[0]), "__file__", None)
+def _folder_of(module: str) -> Path | None:
+    """Return the folder from which a module was imported, which holds its top-level module or package.
 
-
-def _is_in(file: str, folder: str) -> bool:
-    return Path(folder) in Path(file).parents[:2]
+    None if the module is not loaded, or has no file.
+    """
+    loaded = sys.modules.get(module)
+    file: str | None = getattr(loaded, "__file__", None)
+    if file is None:
+        return None
+    depth, parents = module.count(".") + hasattr(loaded, "__path__"), Path(file).absolute().parents
+    return parents[depth] if depth < len(parents) else None

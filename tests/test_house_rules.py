@@ -6,6 +6,7 @@ small bad file below. A complaint starts with `path:line`, and says what to do.
 
 import ast
 import functools
+import gc
 import re
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -447,6 +448,15 @@ def headings(markdown: str) -> set[str]:
 
 
 # --- the project obeys them ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _trees_are_not_searched_for_garbage() -> Iterator[None]:
+    """Trees of all files are millions of objects, and all of them stay until the last rule has read them."""
+    gc.disable()
+    yield
+    parse.cache_clear()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

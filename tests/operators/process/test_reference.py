@@ -1,5 +1,6 @@
 """The function of a step is loaded by name where it is needed, and refused with a reason where it is missing."""
 
+import importlib
 import pickle
 import re
 import sys
@@ -39,7 +40,7 @@ def _path_as_before() -> Iterator[None]:
 
 
 def write(folder: Path, name: str = "first", module: str = "user_functions") -> str:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     (folder / f"{module}.py").write_text(SOURCE.format(name=name))
     return str(folder)
 
@@ -76,6 +77,34 @@ def test_two_jobs_may_have_modules_of_one_name(tmp_path: Path) -> None:
     for folder in (*folders, *folders):
         reference = PROCESS_FUNCTION.named("user_functions:Limit", {"most": 1}, folder)
         assert reference.create().name == Path(folder).name  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("has_init", [False, True])
+def test_two_jobs_may_have_packages_of_one_name(tmp_path: Path, *, has_init: bool) -> None:
+    """Also if they have no __init__.py, which makes one package of both; a module of the package imports another."""
+    for name in ("first", "second"):
+        package = tmp_path / name / "user_package"
+        write(package.parent, name)
+        write(package, name, "functions")
+        (package / "named.py").write_text("from user_package.functions import Limit\n")
+        if has_init:
+            (package / "__init__.py").touch()
+    for name in ("first", "second", "first", "second"):
+        for module in ("user_package.functions", "user_package.named"):
+            reference = PROCESS_FUNCTION.named(f"{module}:Limit", {"most": 1}, str(tmp_path / name))
+            assert reference.create().name == name  # type: ignore[union-attr]
+
+
+def test_a_module_that_is_loaded_is_not_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every subtask of every epoch asks for its class, and clearing Python's caches of folders is slow."""
+    write(tmp_path)
+    write(tmp_path / "user_package", module="functions")
+    for module in ("user_functions", "user_package.functions"):
+        reference = PROCESS_FUNCTION.named(f"{module}:Limit", {"most": 1}, str(tmp_path))
+        first = reference.load()
+        with monkeypatch.context() as patch:
+            patch.setattr(importlib, "invalidate_caches", lambda: pytest.fail("looked for again"))
+            assert reference.load() is first
 
 
 def test_two_jobs_may_have_modules_of_one_name_beside_those_that_they_name(tmp_path: Path) -> None:
