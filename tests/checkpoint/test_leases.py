@@ -1,9 +1,11 @@
 """A leased checkpoint stays readable, whatever the order of the steps of its reader, the job and the collection."""
 
 import itertools
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,6 +77,14 @@ def test_a_dropped_checkpoint_cannot_be_leased(log: CheckpointLog) -> None:
     drop(log, retained)
     assert take(log, oldest) is None
     assert Leases(log.store).all() == ()
+
+
+def test_a_reader_makes_no_folders_where_the_checkpoint_folder_was_deleted(tmp_path: Path) -> None:
+    log = CheckpointLog(ObjectStore(tmp_path / "checkpoints"))
+    (manifest,) = committed(log, 1)
+    shutil.rmtree(tmp_path / "checkpoints")
+    assert take(log, manifest) is None
+    assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("changed", [{"generation": Generation(9)}, {"created_ms": 9}])
