@@ -125,7 +125,7 @@ RIGHTS = st.sampled_from(["p", "(SELECT no + 1 AS no, k, w, at FROM p)"])
     key=KEYS,
     conditions=CONDITIONS,
 )
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_join_returns_the_rows_of_sparks_batch(
     spark: SparkSession,
     tables: dict[str, DataFrame],

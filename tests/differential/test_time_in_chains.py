@@ -4,7 +4,6 @@ Whatever the mode, the flip, the epochs, the parallelism and the restarts are, t
 The oracle is plain Python: each step is a function from a list of rows to a list of rows.
 """
 
-import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -344,11 +343,11 @@ def expected(case: Case, chain: Sequence[Step]) -> Counter[tuple[Any, ...]]:
 
 
 @given(case=cases(), chain=chains())
-@local_cases(0.1)
+@local_cases(0.05)
 def test_steps_after_windows_and_functions_have_event_time_too(case: Case, chain: list[Step]) -> None:
     for mode in MODES:
-        with tempfile.TemporaryDirectory() as base:
-            assert told(play(case, mode, chain, Path(base), None)) == expected(case, chain), mode
+        with case_folder() as base:
+            assert told(play(case, mode, chain, base, None)) == expected(case, chain), mode
 
 
 @st.composite
@@ -411,7 +410,7 @@ class Ticking(ManualClock):
 
 
 @given(changing())
-@local_cases(0.1)
+@local_cases(0.05)
 def test_windows_read_windows_that_change(given: tuple[Case, list[Step]]) -> None:
     case, chain = given
     for mode in MODES[:2]:

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.differential.stories import local_cases
 from tests.operators.calls import Asked, Row, found
 from tests.operators.test_pairs import PAIRS, SHAPES
 
@@ -46,7 +47,7 @@ def expected(function: str, y: list[float], x: list[float]) -> float | int | Non
 
 
 @pytest.mark.parametrize("function", [*PAIRS, *SHAPES, *SPREADS])
-@settings(max_examples=150)
+@local_cases(0.1)
 @given(values=st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=6), data=st.data())
 def test_what_is_not_finite_makes_nan_however_the_rows_are_split(
     function: str, values: list[tuple[Any, Any]], data: st.DataObject
