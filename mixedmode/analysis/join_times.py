@@ -13,16 +13,23 @@ from mixedmode.analysis.catalyst_objects import id_of, kind_of
 from mixedmode.analysis.catalyst_texts import companion
 from mixedmode.config.fields import SPAN_MS_MAX
 
-__all__ = ["Bound", "bound_of", "within"]
+__all__ = ["TURNED", "Bound", "bound_of", "within"]
 
 _Java = Any  # an object of the JVM
 _WITHOUT_ZONE = "TimestampNTZType$"
 _TIMES = frozenset({"TimestampType$", _WITHOUT_ZONE})
-_LOWER = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual"})  # a comparison of the right with the left
-_TURNED = {"GreaterThan": "LessThan", "LessThan": "GreaterThan"} | {
+#: {comparison: the same with its sides exchanged}
+TURNED = {
+    "EqualTo": "EqualTo",
+    "GreaterThan": "LessThan",
     "GreaterThanOrEqual": "LessThanOrEqual",
+    "LessThan": "GreaterThan",
     "LessThanOrEqual": "GreaterThanOrEqual",
 }
+_STRICT = frozenset({"GreaterThan", "LessThan"})
+#: comparisons of a distance with its least value, and with its greatest
+_LEAST = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual"})
+_GREATEST = frozenset(TURNED[one] for one in _LEAST)
 _DAY_US = 86_400_000_000
 
 
@@ -65,17 +72,16 @@ def bound_of(
     left, right = (_moved(one) for one in values)
     if left is None or right is None or kind_of(values[0].dataType()) != kind_of(values[1].dataType()):
         return None
-    turned = _TURNED.get(comparison, comparison)  # right - left, compared with:
+    of_distance = TURNED[comparison]  # left + a <= right + b means: right - left >= a - b
     distance_us = left[1] - right[1]
     # Spark adds days by the calendar of the time zone, in which a day may last longer
     days_differ = max(abs(left[1]), abs(right[1])) >= _DAY_US and _has_other_days(session, values[0])
     slack_us = _DAY_US if days_differ else 0
-    is_exact = not days_differ and distance_us % 1000 == 0 and comparison not in ("GreaterThan", "LessThan")
     return Bound(
         (names[0][left[0]], names[1][right[0]]),
-        (distance_us - slack_us) // 1000 if turned in _LOWER else None,
-        -((-distance_us - slack_us) // 1000) if turned not in _LOWER or turned == "EqualTo" else None,
-        is_exact,
+        (distance_us - slack_us) // 1000 if of_distance in _LEAST else None,
+        -((-distance_us - slack_us) // 1000) if of_distance in _GREATEST else None,
+        is_exact=not days_differ and distance_us % 1000 == 0 and comparison not in _STRICT,
     )
 
 

@@ -31,7 +31,7 @@ from mixedmode.analysis.catalyst_texts import (
     without_with,
 )
 from mixedmode.analysis.dimension_joins import conjuncts
-from mixedmode.analysis.join_times import bound_of
+from mixedmode.analysis.join_times import TURNED, bound_of
 from mixedmode.analysis.plan_text import PlanText
 from mixedmode.analysis.relations import check_columns
 from mixedmode.analysis.same_plans import PASSED
@@ -55,13 +55,12 @@ _TYPES = {
     "LeftSemi": "semi",
     "LeftAnti": "anti",
 }
-#: {comparison: (its sign, the same with its sides exchanged)}
-_COMPARISONS = {
-    "EqualTo": ("=", "EqualTo"),
-    "GreaterThan": (">", "LessThan"),
-    "GreaterThanOrEqual": (">=", "LessThanOrEqual"),
-    "LessThan": ("<", "GreaterThan"),
-    "LessThanOrEqual": ("<=", "GreaterThanOrEqual"),
+_SIGNS = {
+    "EqualTo": "=",
+    "GreaterThan": ">",
+    "GreaterThanOrEqual": ">=",
+    "LessThan": "<",
+    "LessThanOrEqual": "<=",
 }
 _ALIASES = {LEFT: "left", RIGHT: "right"}
 _OWN_STEP = "Put this part into a sql step of its own, or write the join as a step with join."
@@ -228,7 +227,7 @@ class _Reader:
             if kind == "EqualTo" and names not in keys:
                 keys.append(names)
             if kind != "EqualTo" or bound is not None:
-                text = f"{_of(LEFT, names[LEFT])} {_COMPARISONS[kind][0]} {_of(RIGHT, names[RIGHT])}"
+                text = f"{_of(LEFT, names[LEFT])} {_SIGNS[kind]} {_of(RIGHT, names[RIGHT])}"
                 found.append(Condition(text, names, bound))
         return keys, [*found, *map(Condition, self._texts(rest, sides))]
 
@@ -282,13 +281,13 @@ def _read_by(levels: Sequence[_Java], top: _Java) -> set[int]:
 def _compared(condition: _Java, sides: tuple[_Side, _Side]) -> tuple[str, tuple[_Java, _Java]] | None:
     """Return (comparison, (value of the left, value of the right)); None if a condition does not compare two."""
     kind = kind_of(condition)
-    if kind not in _COMPARISONS:
+    if kind not in _SIGNS:
         return None
     first, second = condition.left(), condition.right()
-    if sides[0].has(first) and sides[1].has(second):
+    if sides[LEFT].has(first) and sides[RIGHT].has(second):
         return kind, (first, second)
-    if sides[0].has(second) and sides[1].has(first):
-        return _COMPARISONS[kind][1], (second, first)
+    if sides[LEFT].has(second) and sides[RIGHT].has(first):
+        return TURNED[kind], (second, first)
     return None
 
 

@@ -1,4 +1,4 @@
-"""The joins of two inputs in a sql step: what is read of them in the text, and the steps that they are. Pure.
+"""The joins of two inputs in a sql step: what is read of them in the text, and the steps that they are.
 
 The event times of the sides are known when their rows are. Then conditions such as `p.at BETWEEN o.at AND o.at +
 INTERVAL 4 HOURS` become `within`, if they compare these times.

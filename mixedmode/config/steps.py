@@ -36,7 +36,10 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
 #: the column that a step with `top` adds
 RANK_COLUMN = "rank"
-_KEYED = re.compile(r"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\bfrom\b[^()]*,", re.IGNORECASE)
+_IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_KEYED = re.compile(
+    rf"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,", re.IGNORECASE
+)
 
 
 class SqlStep(Reading):

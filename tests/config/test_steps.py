@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, ProcessStep, TopStep
+from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, ProcessStep, SqlStep, TopStep
 from mixedmode.config.fields import Section
 from mixedmode.config.registry import connector_kinds
 from tests.config.refusals import SMALLEST_JOB, messages
@@ -384,3 +384,19 @@ def test_a_global_window_has_no_event_time_for_the_next_window() -> None:
     ]
     process = {**SMALLEST_JOB, "sources": TIMED, "steps": [counted, PROCESS]}
     assert isinstance(JobSpec.model_validate(process).steps[1], ProcessStep)
+
+
+@pytest.mark.parametrize(
+    ("sql", "may_be"),
+    [
+        ("SELECT a, b FROM t WHERE coalesce(k, b) IN (1, 2)", False),
+        ("WITH x AS (SELECT a, b FROM t) SELECT a, b FROM x", False),
+        ("SELECT a FROM t group  BY a", True),
+        ("SELECT DISTINCT a FROM t", True),
+        ("SELECT x.a FROM t x LEFT JOIN u USING (a)", True),
+        ("SELECT x.a FROM t x, u WHERE x.a = u.a", True),
+        ("SELECT 1 FROM (SELECT f(a, g(b)) AS c FROM t) x, u WHERE x.c = u.c", True),
+    ],
+)
+def test_a_sql_step_may_be_keyed_if_its_text_brings_rows_together(sql: str, *, may_be: bool) -> None:
+    assert SqlStep(sql=sql).may_be_keyed is may_be
