@@ -22,6 +22,7 @@ _Values = Mapping[int, _Java]
 PASSED = frozenset(
     {
         "EventTimeWatermark",
+        "PipeOperator",
         "RebalancePartitions",
         "Repartition",
         "RepartitionByExpression",

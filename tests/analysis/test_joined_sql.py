@@ -147,6 +147,7 @@ def test_a_join_returns_the_rows_of_sparks_batch(
         "SELECT id FROM o LEFT ANTI JOIN p ON o.id = p.no AND p.at >= o.at",
         "SELECT o.id, no, w FROM o, p WHERE id = no AND v + w > 3",
         "SELECT * FROM (SELECT id AS n, v FROM o) FULL JOIN (SELECT no AS n, w FROM p) USING (n)",
+        "FROM o |> JOIN p ON id = no |> WHERE w > 1 |> SELECT id, w",
         "SELECT * FROM o NATURAL JOIN (SELECT no AS id, w FROM p) WHERE v > 1",
         "SELECT a.id, b.id AS other FROM o a JOIN o b ON a.k = b.k AND a.id < b.id",
         "WITH c AS (SELECT id, k FROM o) SELECT x.id, y.id AS other FROM c x JOIN c y ON x.k = y.k",
