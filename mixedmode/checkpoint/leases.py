@@ -3,7 +3,8 @@
 A lease is create-once; its name holds the epoch and the time at which it ends, and its content the runs that are read.
 The reader and the job each write first and look afterwards, so that at least one of them sees the other:
 
-    reader   creates the lease, then looks for the manifest: if it is gone, or another one, the lease is given up
+    reader   creates the lease, then looks for the manifest: if it is gone, or another one, the lease is given up.
+             It also looks before, so that it makes no folders where a checkpoint folder was deleted or moved away
     job      deletes the manifest, then looks for leases: if there is one of this epoch, the runs stay (retention.py)
 
 Runs that stay without a manifest are deleted by the first collection of garbage after the lease file is gone. The job
@@ -51,13 +52,18 @@ class Leases:
         """
         assert 0 < lasts_ms <= LEASE_MS_MAX, lasts_ms
         lease = Lease(manifest.epoch, now_ms + lasts_ms, token)
+        if not self._has(manifest):
+            return None
         runs = dict.fromkeys(run.path for operator in manifest.operators for run in operator.runs)
         self.store.put_new(paths.lease_path(lease), encode_as(_LEASE, _Content(tuple(runs))))
-        found = CheckpointLog(self.store).get(manifest.epoch)
-        if found is not None and found.identity == manifest.identity:
+        if self._has(manifest):
             return lease
         self.give_up([lease])
         return None
+
+    def _has(self, manifest: Manifest) -> bool:
+        found = CheckpointLog(self.store).get(manifest.epoch)
+        return found is not None and found.identity == manifest.identity
 
     def give_up(self, leases: Iterable[Lease]) -> None:
         """End leases: delete their files."""
