@@ -180,6 +180,24 @@ def test_the_epochs_of_a_job_whose_folder_was_emptied_have_no_answers(kept: Kept
         kept.ask(1)
 
 
+@pytest.mark.parametrize("has_next", [False, True])
+@pytest.mark.parametrize("seconds", [1.0, IDLE_SECONDS + 1, LEASE_SECONDS])
+def test_a_checkpoint_folder_that_was_moved_away_is_not_created_again(
+    has_next: bool, seconds: float, kept: Kept, tmp_path: Path
+) -> None:
+    kept.ask(1, limit=1 if has_next else None)
+    kept.ask(limit=1 if has_next else None)
+    folder = Path(kept.job.checkpoints)
+    folder.rename(tmp_path / "moved")
+    kept.clock.now = seconds
+    kept.state.tick()
+    with pytest.raises(RetryableError, match="the job has no state yet"):
+        kept.ask(1)
+    kept.state.close()
+    assert not folder.exists()
+    (tmp_path / "moved").rename(folder)
+
+
 def test_a_page_of_an_epoch_that_was_committed_again_is_refused(kept: Kept) -> None:
     first = kept.ask(limit=1)
     kept.job.log.record_going_back(GoingBack(Generation(2), Epoch(1), ()))
