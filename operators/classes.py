@@ -278,17 +278,26 @@ def _forget_others(module: str, folder: str) -> None:
     A package without __init__.py may be divided among folders, so each of its modules is judged by itself.
     """
     top = module.partition(".")[0]
-    beside = {one.name for one in iter_modules([folder])} | {top}
-    beside.discard(__name__.partition(".")[0])
-    is_whole = _folder_of(top) is not None
-    for name in list(sys.modules):
-        first = name.partition(".")[0]
-        loaded_from = _folder_of(name) if first in beside else None
-        if loaded_from is None or loaded_from == Path(folder):
+    beside = {one.name for one in iter_modules([folder])} - {__name__.partition(".")[0]}
+    is_whole = top in beside  # a module, or a package with __init__.py
+    if _folder_of(top) is None and _has_file(folder, module):
+        beside.add(top)
+    for name, loaded in list(sys.modules.items()):
+        first, loaded_from = name.partition(".")[0], _folder_of(name)
+        if first not in beside or loaded_from == Path(folder):
             continue
-        if name == module or (first == top and is_whole) or str(loaded_from) in _FOLDERS:
+        if first == top and is_whole:
+            is_hiding = loaded_from is not None or hasattr(loaded, "__path__")
+        else:
+            is_hiding = loaded_from is not None and (name == module or str(loaded_from) in _FOLDERS)
+        if is_hiding:
             del sys.modules[name]
     _FOLDERS.add(folder)
+
+
+def _has_file(folder: str, module: str) -> bool:
+    path = Path(folder, *module.split("."))
+    return (path / "__init__.py").is_file() or path.with_name(f"{path.name}.py").is_file()
 
 
 def _folder_of(module: str) -> Path | None:

@@ -95,6 +95,35 @@ def test_two_jobs_may_have_packages_of_one_name(tmp_path: Path, *, has_init: boo
             assert reference.create().name == name  # type: ignore[union-attr]
 
 
+def test_a_package_with_init_py_takes_the_place_of_one_without(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        write(tmp_path / name / "user_package", name, "functions")
+    (tmp_path / "second" / "user_package" / "__init__.py").touch()
+    for name in ("first", "second"):
+        reference = PROCESS_FUNCTION.named("user_package.functions:Limit", {"most": 1}, str(tmp_path / name))
+        assert reference.create().name == name  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("has_init", [False, True])
+def test_an_installed_package_stays_as_it_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_init: bool
+) -> None:
+    """Whatever the folders of jobs are that name it, also one with data in a folder of its name."""
+    package = tmp_path / "installed" / "user_package"
+    write(package, "installed", "functions")
+    write(package, "installed", "others")
+    if has_init:
+        (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path / "installed")
+    (tmp_path / "second" / "user_package").mkdir(parents=True)
+    (tmp_path / "first").mkdir()
+    loaded = {name: importlib.import_module(f"user_package.{name}") for name in ("functions", "others")}
+    for folder in ("first", "second", "first"):
+        reference = PROCESS_FUNCTION.named("user_package.functions:Limit", {"most": 1}, str(tmp_path / folder))
+        assert reference.load() is loaded["functions"].Limit
+        assert sys.modules["user_package.others"] is loaded["others"]
+
+
 def test_a_module_that_is_loaded_is_not_looked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every subtask of every epoch asks for its class, and clearing Python's caches of folders is slow."""
     write(tmp_path)
