@@ -108,7 +108,7 @@ def test_a_package_with_init_py_takes_the_place_of_one_without(tmp_path: Path) -
 def test_an_installed_package_stays_as_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_init: bool
 ) -> None:
-    """Whatever the folders of jobs are that name it, also one with data in a folder of its name."""
+    """Jobs of other folders name it; one of these has data in a folder of its name."""
     package = tmp_path / "installed" / "user_package"
     write(package, "installed", "functions")
     write(package, "installed", "others")
