@@ -22,9 +22,10 @@ from pyspark.sql import DataFrame
 from mixedmode.analysis.call_conditions import in_order
 from mixedmode.analysis.called_functions import NotCalledError
 from mixedmode.analysis.catalyst import analysed
+from mixedmode.analysis.catalyst_conditions import conjuncts
 from mixedmode.analysis.catalyst_expressions import CatalystExpressions, OnlySparkError
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
-from mixedmode.analysis.dimension_joins import DimensionJoin, conjuncts, dimension_join, dimension_name, is_in_dimension
+from mixedmode.analysis.dimension_joins import DimensionJoin, dimension_join, dimension_name, is_in_dimension
 from mixedmode.connectors.files.parquet_settings import unusual_in
 from mixedmode.expressions import Call, Column, Literal, Match, Query, QueryCalls, Table, Taken, is_key_type
 

@@ -7,16 +7,14 @@ from typing import Any, Self
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_aggregates import Shown
+from mixedmode.analysis.catalyst_conditions import TURNED, conjuncts
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import projected, replaced, without_with
-from mixedmode.analysis.dimension_joins import conjuncts
 
 __all__ = ["Ranked", "greatest_rank", "rank_limit"]
 
 _Java = Any  # an object of the JVM
 _ABOVE = frozenset({"Filter", "Project"})
-#: {comparison: the same with its sides exchanged}
-_TURNED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual", "EqualTo": "EqualTo"}
 #: {comparison of a rank with a number: what is added to the number for the greatest rank}
 _BOUNDS = {"LessThan": -1, "LessThanOrEqual": 0, "EqualTo": 0}
 
@@ -123,11 +121,11 @@ def _limit(condition: _Java, rank: int) -> int | None:
     if kind == "In" and _is_rank(condition.value(), rank):
         numbers = [_number(one) for one in items_of(condition.list())]
         return None if None in numbers else max(one for one in numbers if one is not None)
-    if kind not in {*_BOUNDS, *_TURNED}:
+    if kind not in TURNED:
         return None
     left, right = condition.left(), condition.right()
-    if kind in _TURNED and not _is_rank(left, rank):
-        kind, left, right = _TURNED[kind], right, left
+    if not _is_rank(left, rank):
+        kind, left, right = TURNED[kind], right, left
     number = _number(right) if kind in _BOUNDS and _is_rank(left, rank) else None
     return None if number is None else number + _BOUNDS[kind]
 

@@ -1,12 +1,13 @@
 """Reads in Spark's analysed plan how rows are joined with a dimension: by which keys, and by what else."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from mixedmode.analysis.catalyst_conditions import compared, conjuncts
 from mixedmode.analysis.catalyst_objects import items_of, kind_of
 
-__all__ = ["DimensionJoin", "conjuncts", "dimension_join", "dimension_name", "is_in_dimension"]
+__all__ = ["DimensionJoin", "dimension_join", "dimension_name", "is_in_dimension"]
 
 _Java = Any  # an object of the JVM
 
@@ -59,11 +60,11 @@ def dimension_join(plan: _Java, dimensions: Mapping[str, str], above: Sequence[_
         if uses.nonEmpty() and uses.subsetOf(of_right):
             of_table.append(condition)
             continue
-        pair = _key(condition, of_left, of_right)
-        if pair is None:
+        found = compared(condition, of_left, of_right)
+        if found is None or found[0] != "EqualTo":
             rest.append(condition)
         else:
-            keys.append(pair)
+            keys.append(found[1])
     return DimensionJoin(kind, left, right, dimensions[name], keys, of_table, rest)
 
 
@@ -80,26 +81,6 @@ def is_in_dimension(condition: _Java, dimensions: Mapping[str, str]) -> Dimensio
         return None
     values, columns = items_of(condition.values()), items_of(table.output())
     return DimensionJoin("LeftSemi", None, table, dimensions[name], list(zip(values, columns, strict=True)))
-
-
-def _key(condition: _Java, of_left: _Java, of_right: _Java) -> tuple[_Java, _Java] | None:
-    """Return the sides of `expression of the rows = expression of the dimension`, in this order."""
-    if kind_of(condition) != "EqualTo":
-        return None
-    for ours, theirs in ((condition.left(), condition.right()), (condition.right(), condition.left())):
-        sides = ((ours.references(), of_left), (theirs.references(), of_right))
-        if all(uses.nonEmpty() and uses.subsetOf(output) for uses, output in sides):
-            return ours, theirs
-    return None
-
-
-def conjuncts(condition: _Java) -> Iterator[_Java]:
-    """Yield the conditions that AND combines, in the order in which Spark checks them."""
-    if kind_of(condition) == "And":
-        yield from conjuncts(condition.left())
-        yield from conjuncts(condition.right())
-    else:
-        yield condition
 
 
 def dimension_name(plan: _Java, dimensions: Collection[str]) -> str | None:

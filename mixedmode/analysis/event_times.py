@@ -11,7 +11,7 @@ from mixedmode.config.modes import resolve_mode
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.explain_steps import goes_by_time
-from mixedmode.plan.job_plan import JobPlan
+from mixedmode.plan.job_plan import JobPlan, SourceRows
 from mixedmode.spark.frames import spark_schema
 from mixedmode.time import Strategy
 
@@ -19,9 +19,9 @@ __all__ = [
     "check_event_time",
     "event_time_of",
     "find_event_time",
-    "goes_by_watermark",
     "partition_column_of",
     "strategy_of",
+    "watermarks",
 ]
 
 
@@ -78,13 +78,25 @@ def find_event_time(frame: DataFrame, event_times: Mapping[str, str]) -> str | N
     return None
 
 
+def watermarks(spec: JobSpec, plan: JobPlan, rows: SourceRows | None) -> tuple[dict[str, Strategy], SourceRows | None]:
+    """Return the watermark strategy of each source, and the rows with its event times (see JobPlan.source_rows).
+
+    rows: those of `records_read`. If no step depends on the watermark, there are no strategies, and no source is read a
+    second time. Where several steps or outputs read sources, the second reading also counts the records.
+    """
+    declared = [name for name in plan.sources_read if name in plan.event_times]
+    if not plan.stages or not declared or (rows is None and not _goes_by_watermark(spec, plan)):
+        return {}, SourceRows() if plan.has_one_entry else None
+    return {name: strategy_of(spec.sources[name]) for name in declared}, rows
+
+
 def strategy_of(source: SourceSpec) -> Strategy:
     """Return how the watermark of a source follows its event times."""
     watermark = source.watermark
     return Strategy(1000 * watermark.out_of_orderness_ms, watermark.idle_timeout_ms, watermark.max_ahead_ms)
 
 
-def goes_by_watermark(spec: JobSpec, plan: JobPlan) -> bool:
+def _goes_by_watermark(spec: JobSpec, plan: JobPlan) -> bool:
     """Return whether a step of a job depends on the watermark, or its lag ends a backlog."""
     if resolve_mode(spec).mode == "batch":
         return False  # its only watermark is the end of time

@@ -17,7 +17,7 @@ from mixedmode.analysis.broadcasts import analysed_broadcasts
 from mixedmode.analysis.declared import declared_fields
 from mixedmode.analysis.dimensions import empty_tables, mentions, unread_dimensions
 from mixedmode.analysis.direct_reads import StageInputs, with_direct_reads
-from mixedmode.analysis.event_times import goes_by_watermark, strategy_of
+from mixedmode.analysis.event_times import watermarks
 from mixedmode.analysis.file_parts import stand_ins
 from mixedmode.analysis.function_steps import PairStep, analysed_function
 from mixedmode.analysis.functions import register_functions, without_calls
@@ -33,7 +33,7 @@ from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
-from mixedmode.analysis.source_rows import records_read
+from mixedmode.analysis.source_rows import records_read, schemas_beside_stages, sources_read
 from mixedmode.analysis.sql_steps import SqlReads, by_their_names, unread_inputs
 from mixedmode.analysis.sql_texts import SqlTexts
 from mixedmode.analysis.told_apart import check_told_apart
@@ -44,7 +44,7 @@ from mixedmode.config.steps import Step, operator_id, sql_id
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.job_plan import JobPlan, ResultPlan, SourceRows, entry_of
+from mixedmode.plan.job_plan import JobPlan, ResultPlan, entry_of
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
 from mixedmode.plan.reads import Reads, SqlText
@@ -57,7 +57,6 @@ from mixedmode.spark.known_settings import misspelt_settings
 from mixedmode.spark.session import check_session, cores
 from mixedmode.spark.settings import own_settings
 from mixedmode.spark.sql_settings import sql_settings
-from mixedmode.time import Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,52 +201,30 @@ class _Walk:
 
     def plan(self) -> JobPlan:
         """Return the plan of all steps, after `walk` has found no mistake."""
+        readers: list[MapStage | KeyedStage | ResultPlan] = [*self._maps, *self._stages, *self._results.values()]
         settings = sql_settings(self._session) if any(stage.computes_again for stage in self._stages) else {}
         plan = JobPlan(
             stages=tuple(replace(stage, sql_settings=settings) for stage in self._stages),
             results=self._results,
             event_times=self._event_times,
             time_zones=self._time_zones,
-            sources_read=self._sources_read,
+            sources_read=sources_read(self._sources, (one.reads for one in readers)),
             strategies={},
             side_sinks=side_sinks(self._spec, self._stage_of_step),
             maps=tuple(self._maps),
             dead_letters=self._dead_letters,
         )
-        strategies, source_rows = self._watermarks(plan)
+        rows = records_read(plan, self._inputs, self._first_input, self._event_times, self._partitions)
+        strategies, source_rows = watermarks(self._spec, plan, rows)
         plan = replace(
             plan,
             strategies=strategies,
             source_rows=source_rows,
             partitions={name: column for name, column in self._partitions.items() if name in strategies},
-            source_schemas=self._source_schemas(plan),
+            source_schemas=schemas_beside_stages(plan, self._sources),
         )
         plan = with_direct_reads(plan, self._inputs)
         return with_changelogs(with_inner_reads(plan, self._inputs))
-
-    @property
-    def _sources_read(self) -> tuple[str, ...]:
-        reads = [stage.reads for stage in self._maps] + [stage.reads for stage in self._stages]
-        reads += [result.reads for result in self._results.values()]
-        found = {name for one in reads for name in one.upstream}
-        return tuple(name for name in self._sources if name in found)
-
-    def _source_schemas(self, plan: JobPlan) -> dict[str, str]:
-        mixed = [stage.reads for stage in plan.stages if stage.reads.is_mixed]
-        mixed += [result.reads for result in plan.results.values() if result.reads.is_mixed]
-        return {name: self._sources[name].schema.json() for reads in mixed for name in reads.sources}
-
-    def _watermarks(self, plan: JobPlan) -> tuple[dict[str, Strategy], SourceRows | None]:
-        """Return the watermark strategy of each source, and the rows with its event times (see JobPlan.source_rows).
-
-        If no step depends on the watermark, there are no strategies, and no source is read a second time. Where several
-        steps or outputs read sources, the second reading also counts the records.
-        """
-        declared = [name for name in plan.sources_read if name in self._event_times]
-        rows = records_read(plan, self._inputs, self._first_input, self._event_times, self._partitions)
-        if not self._stages or not declared or (rows is None and not goes_by_watermark(self._spec, plan)):
-            return {}, SourceRows() if plan.has_one_entry else None
-        return {name: strategy_of(self._spec.sources[name]) for name in declared}, rows
 
     def _add_sql(self, index: int, step: SqlStep, inputs: Sequence[Relation]) -> None:
         before = self._steps[index - 1] if index else None
@@ -263,8 +240,7 @@ class _Walk:
 
     def _add_grouped(self, where: str, grouped: GroupedSql, given: Relation) -> Relation:
         """Add the stage of a GROUP BY, and return its rows.  given: the rows that the stage reads."""
-        if self._first_input is None:
-            self._first_input = given.frame
+        self._begin_with(given.frame)
         upstream = self._roots.upstream_of([given], self._keyed_before)
         grouped.check_time(upstream.event_time, where, is_of_results=bool(upstream.reads.stages))
         stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
@@ -274,8 +250,7 @@ class _Walk:
 
     def _add_joined(self, where: str, step: JoinStep, given: tuple[Relation, Relation]) -> Relation:
         """Add the stage of a join in SQL, and return its rows.  given: the rows of its sides."""
-        if self._first_input is None:
-            self._first_input = given[0].frame
+        self._begin_with(given[0].frame)
         upstream, times = self._roots.upstream_of_pair(given, self._keyed_before)
         stage, _ = analysed_join(self._session, step, given, times, upstream, lambda *_: where)
         self._inputs.relations[stage.operator_id] = [*given]
@@ -283,8 +258,7 @@ class _Walk:
         return self._rows_of(stage)
 
     def _add_map(self, index: int, step: MapStep, given: Relation) -> None:
-        if self._first_input is None:
-            self._first_input = given.frame
+        self._begin_with(given.frame)
         reads = self._roots.reads([given])
         if reads.stages:
             msg = f"{self._where('steps', index, 'map')} must come before the first GROUP BY. Move it, or use sql."
@@ -305,8 +279,7 @@ class _Walk:
         check_columns(rows.frame, self._where("steps", index, "output"))
 
     def _add_keyed(self, index: int, step: KeyedStep, inputs: Sequence[Relation]) -> None:
-        if self._first_input is None:
-            self._first_input = inputs[0].frame
+        self._begin_with(inputs[0].frame)
         where = partial(self._where, "steps", index)
         casts = len(broadcasts_of(step))
         inputs, others = inputs[: len(inputs) - casts], inputs[len(inputs) - casts :]
@@ -388,6 +361,11 @@ class _Walk:
         self._append(upsert)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
         self._results[name] = result_of_stage(upsert, own, where)
+
+    def _begin_with(self, frame: DataFrame) -> None:
+        """Note the input of a map or keyed step, if it is the first one."""
+        if self._first_input is None:
+            self._first_input = frame
 
     def _append(self, stage: KeyedStage) -> None:
         self._stages.append(stage)

@@ -9,23 +9,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mixedmode.analysis.catalyst_conditions import TURNED
 from mixedmode.analysis.catalyst_objects import id_of, kind_of
 from mixedmode.analysis.catalyst_texts import companion
 from mixedmode.config.fields import SPAN_MS_MAX
 
-__all__ = ["TURNED", "Bound", "bound_of", "within"]
+__all__ = ["Bound", "bound_of", "within"]
 
 _Java = Any  # an object of the JVM
 _WITHOUT_ZONE = "TimestampNTZType$"
 _TIMES = frozenset({"TimestampType$", _WITHOUT_ZONE})
-#: {comparison: the same with its sides exchanged}
-TURNED = {
-    "EqualTo": "EqualTo",
-    "GreaterThan": "LessThan",
-    "GreaterThanOrEqual": "LessThanOrEqual",
-    "LessThan": "GreaterThan",
-    "LessThanOrEqual": "GreaterThanOrEqual",
-}
 _STRICT = frozenset({"GreaterThan", "LessThan"})
 #: comparisons of a distance with its least value, and with its greatest
 _LEAST = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual"})

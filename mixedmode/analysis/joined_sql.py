@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery
+from mixedmode.analysis.catalyst_conditions import compared, conjuncts
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import (
     TextLostError,
@@ -30,13 +31,12 @@ from mixedmode.analysis.catalyst_texts import (
     sequence_of,
     without_with,
 )
-from mixedmode.analysis.dimension_joins import conjuncts
-from mixedmode.analysis.join_times import TURNED, bound_of
+from mixedmode.analysis.join_times import bound_of
 from mixedmode.analysis.plan_text import PlanText
 from mixedmode.analysis.relations import check_columns
 from mixedmode.analysis.same_plans import PASSED
 from mixedmode.analysis.sql_joins import Condition, JoinedRows, SqlJoin
-from mixedmode.analysis.written_sql import free_name, is_free, item
+from mixedmode.analysis.written_sql import free_name, item, own_name
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError
@@ -104,11 +104,6 @@ class _Side:
         """{id: name} of the columns."""
         return {id_of(column): name for column, name in self.columns}
 
-    def has(self, expression: _Java) -> bool:
-        """Return whether an expression reads columns of this side, and only of it."""
-        uses = expression.references()
-        return bool(uses.nonEmpty() and uses.subsetOf(self.output))
-
     def name_of(self, expression: _Java) -> str:
         """Return the name of the column with this value, which becomes one if it is none."""
         value = cast_once(self.session, expression)
@@ -135,7 +130,7 @@ class _Reader:
         output = list(items_of(top.output()))
         if names is None:
             taken = set[str]()
-            names = [_free(str(column.name()), taken) for column in output]
+            names = [own_name(str(column.name()), taken) for column in output]
         columns = list(zip(output, names, strict=True))
         levels, node = _levels(top)
         source: str | SqlJoin
@@ -198,7 +193,7 @@ class _Reader:
         for column in columns:
             number = id_of(column)
             side = next(side for side in (LEFT, RIGHT) if number in sides[side].names)
-            name = shown[number] if number in shown else _free(sides[side].names[number], taken)
+            name = shown[number] if number in shown else own_name(sides[side].names[number], taken)
             given.append((column, name))
             places.append((side, sides[side].names[number], name))
         settings = {
@@ -214,22 +209,22 @@ class _Reader:
 
     def _conditions(self, node: _Java, sides: tuple[_Side, _Side]) -> tuple[list[tuple[str, str]], list[Condition]]:
         """Return the pairs of columns that are equal, and the other conditions."""
-        keys, rest, found = list[tuple[str, str]](), list[_Java](), list[Condition]()
+        keys, rest, read = list[tuple[str, str]](), list[_Java](), list[Condition]()
         whole = node.condition()
         for condition in self._parts(whole.get()) if whole.isDefined() else ():
-            compared = _compared(condition, sides)
-            if compared is None:
+            found = compared(condition, sides[LEFT].output, sides[RIGHT].output)
+            if found is None:
                 rest.append(condition)
                 continue
-            kind, values = compared
+            kind, values = found
             names = (sides[LEFT].name_of(values[LEFT]), sides[RIGHT].name_of(values[RIGHT]))
             bound = bound_of(self.session, kind, values, (sides[LEFT].names, sides[RIGHT].names))
             if kind == "EqualTo" and names not in keys:
                 keys.append(names)
             if kind != "EqualTo" or bound is not None:
                 text = f"{_of(LEFT, names[LEFT])} {_SIGNS[kind]} {_of(RIGHT, names[RIGHT])}"
-                found.append(Condition(text, names, bound))
-        return keys, [*found, *map(Condition, self._texts(rest, sides))]
+                read.append(Condition(text, names, bound))
+        return keys, [*read, *map(Condition, self._texts(rest, sides))]
 
     def _parts(self, condition: _Java) -> Iterator[_Java]:
         """Yield the conditions that AND combines; BETWEEN is two of them."""
@@ -276,24 +271,3 @@ def _read_by(levels: Sequence[_Java], top: _Java) -> set[int]:
         if kind_of(level) == "Project":
             return found
     return found | set(ids_of(top.output()))
-
-
-def _compared(condition: _Java, sides: tuple[_Side, _Side]) -> tuple[str, tuple[_Java, _Java]] | None:
-    """Return (comparison, (value of the left, value of the right)); None if a condition does not compare two."""
-    kind = kind_of(condition)
-    if kind not in _SIGNS:
-        return None
-    first, second = condition.left(), condition.right()
-    if sides[LEFT].has(first) and sides[RIGHT].has(second):
-        return kind, (first, second)
-    if sides[LEFT].has(second) and sides[RIGHT].has(first):
-        return TURNED[kind], (second, first)
-    return None
-
-
-def _free(name: str, taken: set[str]) -> str:
-    """Return a name for a column of the result, and add it to those that are taken: its own, if it is free."""
-    if not is_free(name, taken):
-        return free_name(name, taken)
-    taken.add(name.lower())
-    return name

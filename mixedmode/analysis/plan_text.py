@@ -23,7 +23,7 @@ from mixedmode.analysis.catalyst_texts import (
     value_of,
 )
 from mixedmode.analysis.same_plans import SamePlans
-from mixedmode.analysis.written_sql import free_name, is_free, item
+from mixedmode.analysis.written_sql import item, own_name
 from mixedmode.spark.errors import REFUSALS
 from mixedmode.spark.frames import views
 
@@ -115,7 +115,7 @@ class PlanText:
         if self._items is not None or self._where is not None:
             self._nest()
         taken = {name.lower() for name in self._names}
-        names = [self._name(str(one.name()), taken) for one in outputs]
+        names = [own_name(str(one.name()), taken) for one in outputs]
         self._laterals += 1
         outer = "OUTER " if is_outer else ""
         call = f"{outer}{self._text(generator)}"
@@ -146,7 +146,7 @@ class PlanText:
     def name_for_keys(self) -> None:
         """Give the columns names that a key may have, if one has another."""
         taken = set[str]()
-        self.arrange([(column, self._name(name, taken)) for column, name in self.named])
+        self.arrange([(column, own_name(name, taken)) for column, name in self.named])
 
     def sql(self, top: _Java) -> str:
         """Return the text, which returns the rows of the node `top` of the plan.
@@ -169,16 +169,10 @@ class PlanText:
         self, items: Sequence[tuple[_Java, _Java]], names: Sequence[str] | None, calls: Mapping[int, _Java]
     ) -> None:
         taken = set[str]()
-        names = names or [self._name(str(column.name()), taken) for column, _ in items]
+        names = names or [own_name(str(column.name()), taken) for column, _ in items]
         texts = [self._text(value, calls) for _, value in items]
         self._items = [item(text, name) for text, name in zip(texts, names, strict=True)]
         self.named = [(column, name) for (column, _), name in zip(items, names, strict=True)]
-
-    def _name(self, name: str, taken: set[str]) -> str:
-        if not is_free(name, taken):
-            return free_name(name, taken)
-        taken.add(name.lower())
-        return name
 
     def _nest(self) -> None:
         """Make a subquery of the text so far."""

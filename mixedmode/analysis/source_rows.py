@@ -4,7 +4,7 @@ A plan that has only projections over the source's view drops no row and adds no
 column an id, and the column keeps the id as long as it is unchanged.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -14,10 +14,23 @@ from mixedmode.analysis.catalyst_objects import id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.direct_reads import StageInputs
 from mixedmode.plan.dimensions import joins_sources
 from mixedmode.plan.job_plan import JobPlan, SourceRows
+from mixedmode.plan.reads import Reads
 
-__all__ = ["columns_of_source", "records_read"]
+__all__ = ["columns_of_source", "records_read", "schemas_beside_stages", "sources_read"]
 
 _ALIASES = ("SubqueryAlias", "View")  # neither changes a row, nor the order of the columns
+
+
+def sources_read(sources: Iterable[str], reads: Iterable[Reads]) -> tuple[str, ...]:
+    """Return those of the sources whose records can reach a step or an output.  reads: of all of these."""
+    found = {name for one in reads for name in one.upstream}
+    return tuple(name for name in sources if name in found)
+
+
+def schemas_beside_stages(plan: JobPlan, sources: Mapping[str, DataFrame]) -> dict[str, str]:
+    """Return {source: its schema as JSON} of those that a step or an output reads together with a stage."""
+    every = [*(stage.reads for stage in plan.stages), *(result.reads for result in plan.results.values())]
+    return {name: sources[name].schema.json() for reads in every if reads.is_mixed for name in reads.sources}
 
 
 def records_read(

@@ -9,7 +9,8 @@ rows:
     the rest   SELECT day, avg(n) AS mean FROM (SELECT * FROM sql_2_1) GROUP BY day
 
 So no text has more than one of them, and each is taken apart by grouped_sql.py or ranked_sql.py. The plan of the rest,
-over the query that was cut out, is compared with that of the text before.
+over the query that was cut out, is compared with that of the text before. A join of two inputs that is
+left then is taken apart by joined_sql.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,6 +27,7 @@ from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.sql_joins import JoinedRows, SqlJoin
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, parts_of
+from mixedmode.analysis.written_sql import with_text
 from mixedmode.config import JoinStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -71,13 +73,13 @@ class SqlTexts:
             view = _unused_name(f"{name}_{number}".replace("-", "_"), step.sql)
             rest = cut.inner.rest(view)
             own = f"{name}-{number}" if has_groups(rest) else name
-            text = step.model_copy(update={"sql": cut.inner.sql})
+            text = with_text(step, cut.inner.sql)
             rows, read = self._text(text, SqlReads(given, readable.tables), own, cut.limit)
             check_columns(rows.frame, self.where)
             used |= read
             given = {**given, view: rows}
             self._check_rest(rest, SqlReads(given, readable.tables))
-            step = step.model_copy(update={"sql": rest})
+            step = with_text(step, rest)
             makes = name if own != name else f"{name}-result"
         rows, read = self._text(step, SqlReads(given, readable.tables), makes)
         return rows, {**used, **read}
@@ -85,19 +87,18 @@ class SqlTexts:
     def _text(
         self, step: SqlStep, readable: SqlReads, name: str, limit: int | None = None, time: str | None = None
     ) -> tuple[Relation, Mapping[str, Relation]]:
-        """Return the rows of a text with at most one GROUP BY, and the relations that it reads.
+        """Return the rows of a text without a GROUP BY inside another one, and the relations that it reads.
 
         limit: the greatest rank that the text around it reads; None if it has no ranks, or any may be read. time: the
         column of its rows by which windows go.
         """
-        grouped = parts_of(self.session, step, readable, name, self.where, limit=limit)
-        if grouped is None:
+        parts = parts_of(self.session, step, readable, name, self.where, limit=limit)
+        if parts is None:
             return analysed_sql(self.session, step, readable, self.roots, name, self.where, self.found)
-        if isinstance(grouped, JoinedRows):
-            return self._joined(grouped, step, readable, name, time)
-        given, used = self._text(grouped.before, readable, f"{name}-input", time=grouped.time)
-        if self.roots.reads([given]).changelogs:
-            grouped = grouped.over_changes()
+        if isinstance(parts, JoinedRows):
+            return self._joined(parts, step, readable, name, time)
+        given, used = self._text(parts.before, readable, f"{name}-input", time=parts.time)
+        grouped = parts.over_changes() if self.roots.reads([given]).changelogs else parts
         rows = self.add(grouped, given)
         if grouped.after is not None:
             rows = self._over(rows, step, grouped.after.sql, f"{name}-rows")
@@ -125,20 +126,21 @@ class SqlTexts:
     ) -> tuple[Relation, Mapping[str, Relation]]:
         """Return the rows of a join, and the relations that it reads.  step, time: see `_joined`."""
         names = [f"{name}-{place}" for place in ("left", "right")]
-        sides = [self._joined(one, step, readable, own) for one, own in zip(join.sides, names, strict=True)]
-        left, right = (self.roots.upstream_of([rows], 0).event_time for rows, _ in sides)
-        timed = join.of_times((left, right), time)
-        given = [
+        (left, of_left), (right, of_right) = (
+            self._joined(one, step, readable, own) for one, own in zip(join.sides, names, strict=True)
+        )
+        _, times = self.roots.upstream_of_pair((left, right), 0)
+        timed = join.of_times(times, time)
+        left, right = (
             self._over(rows, step, sql, f"{own}-computed") if sql else rows
-            for (rows, _), sql, own in zip(sides, timed.computed, names, strict=True)
-        ]
-        named = timed.step.model_copy(update={"name": name})
-        return self.join(named, (given[0], given[1])), {**sides[0][1], **sides[1][1]}
+            for rows, sql, own in zip((left, right), timed.computed, names, strict=True)
+        )
+        return self.join(timed.step.model_copy(update={"name": name}), (left, right)), {**of_left, **of_right}
 
     def _over(self, rows: Relation, step: SqlStep, sql: str, makes: str) -> Relation:
         """Return what sql makes of rows, which it reads as PREVIOUS."""
-        text, readable = step.model_copy(update={"sql": sql}), SqlReads({PREVIOUS: rows}, {})
-        return analysed_sql(self.session, text, readable, self.roots, makes, self.where, self.found)[0]
+        text, given = with_text(step, sql), SqlReads({PREVIOUS: rows}, {})
+        return analysed_sql(self.session, text, given, self.roots, makes, self.where, self.found)[0]
 
     def _inner(self, step: SqlStep, readable: SqlReads) -> "_Cut | None":
         """Return the first query in parentheses that can be cut out; None if there is none."""

@@ -13,7 +13,7 @@ from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, shape
 from mixedmode.config import SqlStep
 from mixedmode.config.calls import is_column, quoted
 
-__all__ = ["free_name", "is_free", "item", "selected", "types_of", "with_text"]
+__all__ = ["free_name", "is_free", "item", "own_name", "selected", "types_of", "with_text"]
 
 _Java = Any  # an object of the JVM
 _NO_NAME = re.compile(r"\W+", re.ASCII)
@@ -49,6 +49,14 @@ def types_of(frame: DataFrame) -> dict[str, str]:
 def is_free(name: str, taken: Collection[str]) -> bool:
     """Return whether a column may keep its name.  taken: other names, in lower case."""
     return is_column(name) and not name.startswith("_") and name.lower() not in taken
+
+
+def own_name(name: str, taken: set[str]) -> str:
+    """Return the name of a column if it is free, or one made of it. Add it to those that are taken, as `free_name`."""
+    if not is_free(name, taken):
+        return free_name(name, taken)
+    taken.add(name.lower())
+    return name
 
 
 def free_name(text: str, taken: set[str]) -> str:

@@ -46,8 +46,8 @@ from mixedmode.operators.join.base import JoinBase
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.layout import LEFT, RIGHT, JoinType, null_keys
 from mixedmode.operators.join.markers import marker_tables
-from mixedmode.operators.join.products import BLOCK_ROWS
-from mixedmode.operators.join.ranges import Ranges, moved_us, ranges_within
+from mixedmode.operators.join.pairs import Pairs
+from mixedmode.operators.join.ranges import moved_us
 from mixedmode.operators.join.stored import SideRows, StoredSide, rows_state
 from mixedmode.operators.tables import column_of, halves
 from mixedmode.operators.window.keys import encoded_times, joined
@@ -157,10 +157,6 @@ class IntervalJoinOperator(JoinBase):
         yield from run.finish()
 
 
-#: rows of the left, rows of the right, ranges among these rows
-_Part = tuple[Int64s, Int64s, Ranges]
-
-
 @dataclass(frozen=True, slots=True)
 class _Carried:
     """The rows of the last key that may still find partners: its key group (1,), its encoded key (1,), each side."""
@@ -214,7 +210,7 @@ class _Run:
             return
         is_null = null_keys(decode_keys(keys, self._layout.key_schema)) if self._may_have_null_keys else None
         matches = np.ones(len(keys), np.bool_) if is_null is None else ~is_null
-        pairs = _Pairs.of(left, right, self._operator.bounds_us, matches, self._operator.condition)
+        pairs = Pairs.of(left, right, self._operator.bounds_us, matches, self._operator.condition)
         yield from self._pairs(left, right, pairs)
         last_us = column_of(table, TIME_COLUMN)[-1].as_py()
         done, carried = [], []
@@ -283,7 +279,7 @@ class _Run:
         others = new.taken(np.arange(first, len(new.codes)))
         return of_first.merged(others.merged(replace(stored, codes=stored.codes + 1)))
 
-    def _pairs(self, left: SideRows, right: SideRows, pairs: "_Pairs") -> Iterator[AppendedRows]:
+    def _pairs(self, left: SideRows, right: SideRows, pairs: Pairs) -> Iterator[AppendedRows]:
         """Yield the pairs that have a row of this epoch; of `semi`, rows of the left that have their first partner."""
         if self._operator.emits_pairs:
             for of_left, of_right in pairs.blocks():
@@ -342,59 +338,3 @@ class _Run:
             times = [side.times_us[rows] for side, rows in given if side is not None and rows is not None]
             columns.append(instants(np.maximum.reduce(times)))
         return AppendedRows(pa.table(columns, names=[field.name for field in self._operator.output_fields]))
-
-
-class _Pairs:
-    """The pairs that have a row of a table.
-
-    `left`, `right`: (n,) the number of partners that each row has found in this table. With a condition, it is known
-    once `blocks` has ended.
-    """
-
-    def __init__(self, left: SideRows, right: SideRows, parts: Sequence[_Part], condition: Condition | None) -> None:
-        self._columns = (left.columns, right.columns)
-        self._parts = parts
-        self._condition = condition
-        self.left, self.right = np.zeros(len(left.codes), np.int64), np.zeros(len(right.codes), np.int64)
-        for own_left, own_right, ranges in parts if condition is None else ():
-            self.left[own_left] += ranges.partners
-            self.right[own_right] += ranges.partners_of(len(own_right))
-
-    @classmethod
-    def of(
-        cls, left: SideRows, right: SideRows, bounds_us: tuple[int, int], matches: Bools, condition: Condition | None
-    ) -> "_Pairs":
-        """Return the pairs of fresh rows of the left with all of the right, and of others with fresh of the right."""
-        new, stored = np.flatnonzero(left.is_fresh), np.flatnonzero(~left.is_fresh)
-        every, new_right = np.arange(len(right.codes)), np.flatnonzero(right.is_fresh)
-        parts = []
-        for own_left, own_right in ((new, every), (stored, new_right)):
-            if not len(own_left) or not len(own_right):
-                continue
-            ranges = ranges_within(
-                (left.codes[own_left], left.times_us[own_left]),
-                (right.codes[own_right], right.times_us[own_right]),
-                bounds_us,
-                matches,
-            )
-            parts.append((own_left, own_right, ranges))
-        return cls(left, right, parts, condition)
-
-    def blocks(self) -> Iterator[tuple[Int64s, Int64s]]:
-        """Yield (rows of the left, rows of the right) of all pairs, at most BLOCK_ROWS at a time."""
-        for own_left, own_right, ranges in self._parts:
-            for of_left, of_right in ranges.pairs(BLOCK_ROWS):
-                left, right = own_left[of_left], own_right[of_right]
-                if self._condition is not None:
-                    holds = self._condition.holds(self._columns, left, right)
-                    left, right = left[holds], right[holds]
-                    np.add.at(self.left, left, 1)
-                    np.add.at(self.right, right, 1)
-                if len(left):
-                    yield left, right
-
-    def find_partners(self) -> None:
-        """Find which rows have a partner, where the pairs themselves are not emitted."""
-        if self._condition is not None:
-            for _ in self.blocks():
-                pass
