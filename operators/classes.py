@@ -33,6 +33,8 @@ __all__ = [
 F = TypeVar("F")
 F_co = TypeVar("F_co", covariant=True)
 
+_OWN = __name__.partition(".")[0]  # the name of this program's package
+
 #: folders from which classes were imported in this process
 _FOLDERS: set[str] = set()
 
@@ -187,6 +189,13 @@ def object_named(module: str, name: str, folder: str | None, *, noun: str, key: 
             f"{key}={label}, folder={folder}"
         )
         raise InvalidJobError(msg) from error
+    if folder is not None and _is_hidden(module, folder):
+        msg = (
+            f"the module of a {noun} is in the folder of the job, and Python has another one of its name: a package "
+            "with __init__.py hides one without. Add an __init__.py to the folder of the package, or choose another "
+            f"name for it. {key}={label}, folder={folder}, hidden by={_folder_of(module)}"
+        )
+        raise InvalidJobError(msg)
     try:
         return attrgetter(name)(found)
     except AttributeError as error:
@@ -278,13 +287,14 @@ def _forget_others(module: str, folder: str) -> None:
     A package without __init__.py may be divided among folders, so each of its modules is judged by itself.
     """
     top = module.partition(".")[0]
-    beside = {one.name for one in iter_modules([folder])} - {__name__.partition(".")[0]}
+    beside = {one.name for one in iter_modules([folder])} - {_OWN}
     is_whole = top in beside  # a module, or a package with __init__.py
     if _folder_of(top) is None and _has_file(folder, module):
         beside.add(top)
     for name, loaded in list(sys.modules.items()):
-        first, loaded_from = name.partition(".")[0], _folder_of(name)
-        if first not in beside or loaded_from == Path(folder):
+        first = name.partition(".")[0]
+        loaded_from = _folder_of(name) if first in beside else Path(folder)
+        if loaded_from == Path(folder):
             continue
         if first == top and is_whole:
             is_hiding = loaded_from is not None or hasattr(loaded, "__path__")
@@ -293,6 +303,12 @@ def _forget_others(module: str, folder: str) -> None:
         if is_hiding:
             del sys.modules[name]
     _FOLDERS.add(folder)
+
+
+def _is_hidden(module: str, folder: str) -> bool:
+    """Return whether a module in `folder` is not the one that is loaded."""
+    is_own = module.partition(".")[0] == _OWN
+    return not is_own and not _is_loaded_from(module, folder) and _has_file(folder, module)
 
 
 def _has_file(folder: str, module: str) -> bool:

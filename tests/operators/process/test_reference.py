@@ -104,6 +104,18 @@ def test_a_package_with_init_py_takes_the_place_of_one_without(tmp_path: Path) -
         assert reference.create().name == name  # type: ignore[union-attr]
 
 
+def test_a_package_without_init_py_that_another_one_hides_is_refused(tmp_path: Path) -> None:
+    """Python would load the other one, which is that of another job, and no path of imports would help."""
+    for name in ("first", "second"):
+        write(tmp_path / name / "user_package", name, "functions")
+    (tmp_path / "first" / "user_package" / "__init__.py").touch()
+    first = PROCESS_FUNCTION.named("user_package.functions:Limit", {"most": 1}, str(tmp_path / "first"))
+    assert first.create().name == "first"  # type: ignore[union-attr]
+    second = PROCESS_FUNCTION.named("user_package.functions:Limit", {"most": 1}, str(tmp_path / "second"))
+    with pytest.raises(InvalidJobError, match=f"Add an __init__.py .* hidden by={tmp_path / 'first'}"):
+        second.create()
+
+
 @pytest.mark.parametrize("has_init", [False, True])
 def test_an_installed_package_stays_as_it_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_init: bool
