@@ -38,8 +38,8 @@ _AS_STRUCT = f"(SELECT *, named_struct('start', window_start, 'end', window_end)
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
 #: what to write for windows of the results of a GROUP BY
 WINDOWS_OF_RESULTS = (
-    "For windows of its results, write it as a step with key-by, window and aggregate, and the other one in a sql step "
-    "after it, with window(window_time, ...)."
+    "For windows of the results of a GROUP BY, write it as a step with key-by, window and aggregate, and the other one "
+    "in a sql step after it, with window(window_time, ...)."
 )
 
 
@@ -76,8 +76,9 @@ class GroupedSql:
             return
         if is_of_results:
             msg = (
-                f"{where}: windows go by event time, and this column of the results of a GROUP BY is none. "
-                f"{WINDOWS_OF_RESULTS} found={self.time}"
+                f"{where}: windows go by event time, and this column of the results of a keyed step is none. Pairs of "
+                "a join have the event time of a side if its conditions bound the distance of the two times, below and "
+                f"above. {WINDOWS_OF_RESULTS} found={self.time}"
             )
         else:
             msg = (

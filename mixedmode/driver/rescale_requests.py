@@ -4,6 +4,7 @@ A request is a small file in the checkpoint folder, and the driver reads it befo
 the running process is needed, and a job that is not running finds the request at its next start.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mixedmode.checkpoint.log import CheckpointLog
@@ -12,8 +13,9 @@ from mixedmode.checkpoint.rescale_log import RescaleLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import JobIdentity
 from mixedmode.clock import Clock, SystemClock
-from mixedmode.config import JobSpec, RuntimeMode
+from mixedmode.config import JobSpec, RuntimeMode, SqlStep
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.steps import sql_id
 from mixedmode.errors import CorruptStateError, InvalidJobError
 
 _FRESH = (
@@ -68,9 +70,9 @@ def ask_to_rescale(
         )
         raise InvalidJobError(msg)
     log = CheckpointLog(ObjectStore(folder))
-    _check_job(spec, log.read_identity(), folder)
+    stored = _checked_job(spec, log.read_identity(), folder)
     log.check_goes_on()
-    _check_number(spec, parallelism, step)
+    _check_number(spec, _steps_with_subtasks(spec, stored), parallelism, step)
     configured, now_ms = configured_subtasks(spec), (clock or SystemClock()).now_ms()
     asked = Subtasks(parallelism) if step is None or parallelism is None else Subtasks(None, {step: parallelism})
 
@@ -87,7 +89,7 @@ def ask_to_rescale(
     return Asked(request, dict(own))
 
 
-def _check_job(spec: JobSpec, stored: JobIdentity | None, folder: str) -> None:
+def _checked_job(spec: JobSpec, stored: JobIdentity | None, folder: str) -> JobIdentity:
     if stored is None:
         msg = f"{_FRESH} folder={folder}"
         raise InvalidJobError(msg)
@@ -104,14 +106,22 @@ def _check_job(spec: JobSpec, stored: JobIdentity | None, folder: str) -> None:
             f"found={spec.pipeline.max_parallelism}, stored={stored.max_parallelism}"
         )
         raise InvalidJobError(msg)
+    return stored
 
 
-def _check_number(spec: JobSpec, parallelism: int | None, step: str | None) -> None:
-    if not spec.step_parallelism:
+def _steps_with_subtasks(spec: JobSpec, stored: JobIdentity) -> list[str]:
+    """Return the ids of the steps that have subtasks. Only a start knows which states a sql step has."""
+    of_sql = {sql_id(step, index) for index, step in enumerate(spec.steps) if isinstance(step, SqlStep)}
+    keyed = [name for name in stored.operators if any(name == own or name.startswith(f"{own}-") for own in of_sql)]
+    return [*(name for name in spec.step_parallelism if name not in of_sql), *keyed]
+
+
+def _check_number(spec: JobSpec, known: Sequence[str], parallelism: int | None, step: str | None) -> None:
+    """Raise InvalidJobError for a number that no step can have, and for a step that is not known."""
+    if not known:
         msg = f"the job has no step with subtasks, so there is nothing to rescale: Spark runs its sql. name={spec.name}"
         raise InvalidJobError(msg)
-    if step is not None and step not in spec.step_parallelism:
-        known = list(spec.step_parallelism)
+    if step is not None and step not in known:
         msg = (
             f"there is no step of this name that has subtasks.{did_you_mean(step, known)} Steps: {', '.join(known)}. "
             f"found={step}"

@@ -281,7 +281,7 @@ def test_all_modes_return_the_joins_of_sparks_batch(
 
 def job_of(sql: str) -> Job:
     sources = {
-        name: Source.parquet("in", schema=schema, event_time="at", out_of_orderness="3d")
+        name: Source.parquet("in", schema=schema, event_time="at", out_of_orderness="0s")
         for name, schema in (("o", ORDERS), ("p", PAYMENTS))
     }
     return Job("joined", sources=sources, mode="batch").sql(sql)

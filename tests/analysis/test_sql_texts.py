@@ -218,10 +218,10 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
     [
         (
             "SELECT count(*) AS n FROM {} GROUP BY window(window, '2 hours')",
-            "For windows of its",
+            "For windows of the",
         ),
-        ("SELECT window_time(window) AS a FROM {}", "For windows of its"),
-        ("SELECT count(*) AS n FROM {} GROUP BY window(last, '2 hours')", "For windows of its"),
+        ("SELECT window_time(window) AS a FROM {}", "For windows of the"),
+        ("SELECT count(*) AS n FROM {} GROUP BY window(last, '2 hours')", "For windows of the"),
         ("SELECT window, count(*) AS n FROM {} GROUP BY window", "Group by its fields, as in GROUP BY window.start"),
         ("SELECT * FROM t WHERE k IN (SELECT k FROM {})", "A subquery cannot read an input"),
         ("SELECT a.k FROM {} AS a JOIN t AS b ON a.k = b.k UNION ALL SELECT k FROM t", "Put the join into a sql step"),

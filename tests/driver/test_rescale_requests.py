@@ -62,6 +62,21 @@ def test_a_job_of_sql_alone_is_refused(tmp_path: Path) -> None:
     )
 
 
+def test_a_sql_step_is_known_by_the_states_that_the_job_was_started_with(tmp_path: Path) -> None:
+    job = Job("j", sources={"s": Source.parquet("/s")}, mode="mixed", checkpoint_dir=tmp_path, max_parallelism=13)
+    job = job.sql("SELECT k FROM s JOIN names ON s.k = names.k", name="named")
+    job = job.sql("SELECT k, count(*) AS n FROM named x JOIN named y USING (k) GROUP BY k").write(
+        Sink.console(), key="k"
+    )
+    operators = {name: {"kind": "any"} for name in ("sql-2", "sql-2-input", "sql-20")}
+    checkpoint_log(tmp_path).create_identity(JobIdentity("j", 13, operators))
+    for step in ("sql-2", "sql-2-input"):
+        assert ask_to_rescale(job.spec, 4, step=step).request.wanted.steps[step] == 4
+    for step in ("named", "sql-20", "sql-2-inputs"):
+        with pytest.raises(InvalidJobError, match=f"Steps: sql-2, sql-2-input. found={step}$"):
+            job.rescale(4, step=step)
+
+
 def test_another_job_in_the_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidJobError) as caught:
         a_job(started(tmp_path, name="other")).rescale(4)
