@@ -135,8 +135,7 @@ class _Reader:
         levels, node = _levels(top)
         source: str | SqlJoin
         if _is_of_inputs(node):
-            shown = self._below(levels, columns)
-            source, given = self._join(node, _read_by(levels, top), shown)
+            source, given = self._join(node, _read_by(levels, top), self._below(levels, columns), names)
         else:
             source = self._input(node)
             given = [(column, str(column.name())) for column in items_of(node.output())]
@@ -168,11 +167,12 @@ class _Reader:
         raise InvalidJobError(msg)
 
     def _join(
-        self, node: _Java, needed: Collection[int], shown: Mapping[int, str]
+        self, node: _Java, needed: Collection[int], shown: Mapping[int, str], names: Sequence[str]
     ) -> tuple[SqlJoin, list[tuple[_Java, str]]]:
         """Return a join, and the columns that are read of it, with their names.
 
-        needed: the ids of these columns. shown: {id: name} of those that the text returns.
+        needed: the ids of these columns. shown: {id: name} of those that the text returns. names: those of all that it
+        returns, which no other column of the join has: the event time of its rows is found by its name.
         """
         kind = _TYPES.get(str(node.joinType().toString()))
         if kind is None:
@@ -188,7 +188,7 @@ class _Reader:
             raise InvalidJobError(msg)
         columns = list(items_of(node.output()))
         columns = [column for column in columns if id_of(column) in needed] or columns[:1]  # a row has a column
-        taken = {name.lower() for name in shown.values()}
+        taken = {name.lower() for name in names}
         given, places = list[tuple[_Java, str]](), list[tuple[int, str, str]]()
         for column in columns:
             number = id_of(column)

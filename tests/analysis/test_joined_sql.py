@@ -222,6 +222,15 @@ def test_pairs_have_the_event_time_of_a_side(
     assert {name: step.join.event_time for name, step in steps.steps.items()} == times
 
 
+def test_a_computed_column_with_the_name_of_the_event_time_is_not_taken_for_it(
+    spark: SparkSession, tables: dict[str, DataFrame]
+) -> None:
+    steps = BatchSteps(spark, tables)
+    sql = "SELECT date(x.at) AS at FROM o x LEFT SEMI JOIN p y ON x.id = y.no AND y.at = x.at"
+    assert Counter(steps.rows(sql)) == of_batch(spark, tables, sql)
+    assert steps.steps["sql-1"].join.select == ("left.`at` AS at_2",)
+
+
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
