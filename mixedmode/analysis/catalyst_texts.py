@@ -190,9 +190,11 @@ def _is_called(session: SparkSession, expression: _Java) -> bool:
 
 
 def cast_once(session: SparkSession, expression: _Java) -> _Java:
-    """Return an expression without casts to the type that a value has."""
+    """Return an expression without casts to the type that a value has, and of NULL, which is one of each type."""
     if kind_of(expression) == "Cast" and expression.child().dataType().equals(expression.dataType()):
         return cast_once(session, expression.child())
+    if kind_of(expression) == "Cast" and kind_of(expression.child().dataType()) == "NullType$":
+        return companion(session, "expressions.Literal").create(None, expression.dataType())
     return _with_children(session, expression, lambda one: cast_once(session, one))
 
 

@@ -1,105 +1,130 @@
-"""Reads a streaming DataFrame of plain PySpark as the source and the steps of a job.
+"""Reads a streaming DataFrame of plain PySpark as the sources and the steps of a job.
 
 A plan is taken whole, or refused. Each text that is written is read back by Spark, and must be the plan that it was
 written for.
 
 Example: `spark.readStream.schema(...).json("in").withWatermark("at", "10 minutes").groupBy("k").count()` becomes a
 source of JSON with event time, and the step `SELECT k, count(1) AS count FROM records GROUP BY k`.
+
+Of a join or a union, the sources are `records_1`, `records_2` and so on, and each step names what it reads.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_aggregates import Aggregated
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import columns_over, companion, projected
+from mixedmode.analysis.joined_text import joined_text, union_text
 from mixedmode.analysis.plan_text import PlanText, WindowCall
-from mixedmode.analysis.same_plans import PASSED
+from mixedmode.analysis.same_plans import PASSED, TextInput
 from mixedmode.analysis.sql_checks import instead_of
-from mixedmode.analysis.stream_source import LEAVES, StreamSource, stream_source
+from mixedmode.analysis.stream_source import LEAVES, StreamSource, refuse
 from mixedmode.analysis.stream_windows import window_call
-from mixedmode.analysis.written_sql import free_name
+from mixedmode.analysis.timed_source import TimedSource
 from mixedmode.config import DeduplicateStep, SqlStep
-from mixedmode.config.calls import is_column
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.durations import format_duration_ms
-from mixedmode.errors import InvalidJobError
 
-__all__ = ["RECORDS", "StreamReader"]
+__all__ = ["StreamReader"]
 
 _Java = Any  # an object of the JVM
 
-RECORDS = "records"  # the name of the source
+_RECORDS = "records"  # the name of the only source
+_TIME = "EventTimeWatermark"
 _WITHIN = "DeduplicateWithinWatermark"
 _TAKEN = frozenset({"Aggregate", "Deduplicate", _WITHIN, "Filter", "Generate", "Project", *PASSED})
 _KEEP_NAMES = frozenset({"Filter", *PASSED})
+#: {node with several inputs: kinds in the text of one that need a step of their own}
+_OWN_STEP = {"Join": frozenset({"Aggregate", "Union"}), "Union": frozenset({"Aggregate", "Join"})}
 _MAP = "Write a job with the source, and a step with map, whose function turns rows into rows."
 #: {kind of node: what to do instead}, where it is not what sql has to do
 _INSTEAD: Mapping[str, str] = {
     "MapInArrow": _MAP,
     "MapInPandas": _MAP,
-    "Join": "Write a job with a source for each side, and use a step with join, or a dimension for a static table.",
-    "Union": "Write a job with two sources, and a step with UNION ALL.",
+    "Join": "Write a job with a dimension for the static table, which SQL joins by its name.",
     "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",
     "View": "Begin the query with spark.readStream.",
 }
 
 
-def _refuse(what: str, instead: str) -> NoReturn:
-    msg = f"Job.from_stream: a job cannot take over this part of the query. {instead} found={what}"
-    raise InvalidJobError(msg)
-
-
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A node above the source; with the call of its windows, an aggregate also stands for the nodes that make them."""
+    """A node above a source; with the call of its windows, an aggregate also stands for the nodes that make them."""
 
     kind: str
     node: _Java
     window: WindowCall | None = None
 
 
-class StreamReader:
-    """Reads the plan of a DataFrame, which is a chain of nodes from its source.
+@dataclass(slots=True)
+class _Rows:
+    """Rows of the plan, as far as it is read.
 
-    source: that of the job.
+    text: of the step that returns them. top: the node with these rows. delays_ms: those of the watermarks below.
+    """
+
+    text: PlanText
+    top: _Java
+    delays_ms: frozenset[int]
+
+
+class StreamReader:
+    """Reads the plan of a DataFrame.
+
+    sources: {name: those of the job}. steps: those of the job.
     """
 
     def __init__(self, session: SparkSession, stream: DataFrame) -> None:
-        """Read the plan down to its source.  session: a copy of that of the stream, for views with any name.
+        """Read the plan.  session: a copy of that of the stream, for views with any name.
 
-        Raise InvalidJobError for a part that a job does not have, TextLostError for a window that has no text.
+        Raise InvalidJobError for a part that a job does not have, TextLostError for one whose text says less than it.
         """
         self._session = session
-        self._top = analysed(stream)
-        self._leaf, levels = self._chain()
-        self._columns = [(column, str(column.name())) for column in items_of(self._leaf.output())]
-        self._values = [column for column, _ in self._columns]
-        times = [number for number, level in enumerate(levels) if level.kind == "EventTimeWatermark"]
-        if len(times) > 1:
-            _refuse("a second withWatermark", "A source has one watermark: call withWatermark once.")
-        self._time: _Java = levels[times[0]].node if times else None
-        self._below, self._levels = (levels[: times[0]], levels[times[0] + 1 :]) if times else ([], levels)
-        self._check_time()
-        arguments = {} if self._time is None else self._event_time(self._time)
-        found = stream_source(session, self._leaf)
-        self.source = StreamSource(found.format, {**found.arguments, **arguments})
+        self.sources = dict[str, StreamSource]()
+        self.steps = list[SqlStep | DeduplicateStep]()
+        top = analysed(stream)
+        self._is_chain = top.collectLeaves().size() == 1
+        rows = self._read(top, is_result=True)
+        rows.text.arrange([(column, str(column.name())) for column in items_of(top.output())])
+        if not self.steps or not rows.text.is_bare:
+            self._add(SqlStep(sql=rows.text.sql(top)), rows.text)
 
-    def _chain(self) -> tuple[_Java, list[_Level]]:
-        """Return the node of the source, and the levels above it, the lowest one first."""
-        levels, node = list[_Level](), self._top
-        while (kind := kind_of(node)) not in LEAVES:
+    def _read(self, plan: _Java, *, is_result: bool = False) -> _Rows:
+        """Return the rows of a plan. Add the sources and the steps below them.  is_result: its names are kept."""
+        node, levels = self._levels(plan)
+        kind = kind_of(node)
+        if kind in LEAVES:
+            rows, levels = self._of_source(node, levels)
+        else:
+            rows = self._of_inputs(kind, node)
+        for number, level in enumerate(levels):
+            self._check_time(level, rows)
+            if level.kind in ("Deduplicate", _WITHIN):
+                self._deduplicate(level, rows)
+                continue
+            if level.kind == "Aggregate" and "Aggregate" in rows.text.kinds:
+                self._end_step(rows)
+            keeps = is_result and all(above.kind in _KEEP_NAMES for above in levels[number + 1 :])
+            names = [name for name, _ in columns_of(level.node.output())] if keeps else None
+            rows.text.add(level.node, names=names, window=level.window)
+            rows.top = level.node
+        return rows
+
+    def _levels(self, node: _Java) -> tuple[_Java, list[_Level]]:
+        """Return the node of a source, or one with several inputs, and the levels above it, the lowest one first."""
+        levels = list[_Level]()
+        while (kind := kind_of(node)) not in LEAVES and not _has_inputs(kind, node):
             if kind not in _TAKEN or (kind == "View" and not node.isTempView()):
-                _refuse(kind, _INSTEAD.get(kind) or instead_of(kind))
+                refuse(kind, _INSTEAD.get(kind) or instead_of(kind))
             call, below = None, node.child()
             if kind == "Aggregate":
                 aggregated = Aggregated.of(self._session, node)
                 if aggregated is None or not aggregated.keys:
-                    _refuse("an aggregate without keys, or with several sets of them", "Use groupBy with keys.")
+                    refuse("an aggregate without keys, or with several sets of them", "Use groupBy with keys.")
                 windows = window_call(aggregated)
                 if windows is not None:
                     call, below = windows[0], windows[1].child
@@ -107,82 +132,78 @@ class StreamReader:
             node = below
         return node, levels
 
-    def _check_time(self) -> None:
-        by_time = next((level for level in self._levels if level.window or level.kind == _WITHIN), None)
-        if by_time is not None and self._time is None:
-            found = by_time.kind if by_time.window is None else by_time.window.function
-            _refuse(f"{found} without a watermark", "Call withWatermark before it.")
-        not_only_columns = next((one for one in self._below if one.kind not in {"Project", *PASSED}), None)
-        if not_only_columns is not None:
-            instead = "The watermark follows all records of the source here: call withWatermark before this part."
-            _refuse(not_only_columns.kind, instead)
+    def _of_source(self, leaf: _Java, levels: list[_Level]) -> tuple[_Rows, list[_Level]]:
+        """Return the rows of a source above its watermark, and the levels above them. Add the source."""
+        name = _RECORDS if self._is_chain else f"{_RECORDS}_{len(self.sources) + 1}"
+        first = next((number for number, level in enumerate(levels) if level.kind == _TIME), None)
+        time = None if first is None else levels[first].node
+        below = [] if first is None else [level.node for level in levels[:first]]
+        found = TimedSource.of(self._session, leaf, below, time, name)
+        self.sources[name] = found.source
+        delays_ms = frozenset() if found.delay_ms is None else frozenset([found.delay_ms])
+        return _Rows(found.text, found.top, delays_ms), levels if first is None else levels[first + 1 :]
 
-    def _event_time(self, watermark: _Java) -> dict[str, Any]:
-        """Return the arguments of the source for a watermark. Add the column of its time, if it is computed."""
-        delay_ms = int(companion(self._session, "plans.logical.EventTimeWatermark").getDelayMs(watermark.delay()))
-        arguments: dict[str, Any] = {"out_of_orderness": format_duration_ms(delay_ms)}
-        column = watermark.eventTime()
-        value = self._values_at_watermark().get(id_of(column), column)
-        known = {id_of(one): name for one, name in self._columns}
-        if kind_of(value) == "AttributeReference":
-            return {**arguments, "event_time": known[id_of(value)]}
-        taken = {name.lower() for name in known.values()}
-        name = str(column.name())
-        name = free_name(name, taken) if name.lower() in taken or not is_column(name) else name
-        (text,) = columns_over(self._session, self._columns, [value])
-        self._columns.append((column, name))
-        self._values.append(value)
-        return {**arguments, "event_time": name, "computed_columns": {name: text}}
+    def _of_inputs(self, kind: str, node: _Java) -> _Rows:
+        """Return the rows of a join or a union."""
+        found = [self._read(one) for one in items_of(node.children())]
+        for rows, one in zip(found, items_of(node.children()), strict=True):
+            names = {id_of(column): name for column, name in rows.text.named}
+            rows.text.arrange([(column, names[id_of(column)]) for column in items_of(one.output())])
+            if rows.text.kinds & _OWN_STEP[kind]:
+                rows.top = one
+                self._end_step(rows)
+        texts = [rows.text for rows in found]
+        if kind == "Join":
+            joined = joined_text(self._session, texts[0], texts[1], node)
+        else:
+            joined = union_text(self._session, texts, node)
+        return _Rows(joined, node, frozenset().union(*(rows.delays_ms for rows in found)))
 
-    def _values_at_watermark(self) -> dict[int, _Java]:
-        """Return {id: value over the source} of the columns that are computed before the watermark."""
-        values = dict[int, _Java]()
-        for level in self._below:
-            if level.kind == "Project":
-                values = projected(self._session, level.node, values)
-        return values
+    def _check_time(self, level: _Level, rows: _Rows) -> None:
+        if level.kind == _TIME:
+            once = "once" if self._is_chain else "once for each stream, before they are joined"
+            refuse("a second withWatermark", f"A source has one watermark: call withWatermark {once}.")
+        if not rows.delays_ms and (level.window is not None or level.kind == _WITHIN):
+            found = level.kind if level.window is None else level.window.function
+            refuse(f"{found} without a watermark", "Call withWatermark before it.")
 
-    def steps(self) -> Iterator[SqlStep | DeduplicateStep]:
-        """Yield the steps. Raise TextLostError for a part whose text says less than the part."""
-        text = PlanText(self._session, self._leaf, RECORDS, self._columns, self._values)
-        top = self._leaf
-        values = self._values_at_watermark()
-        if values:
-            top, computed = self._time, {id_of(column): column for column, _ in self._columns}
-            text.select([(one, computed.get(id_of(one), values[id_of(one)])) for one in items_of(top.output())])
-        is_first = True
-        for number, level in enumerate(self._levels):
-            is_keyed = level.kind in ("Deduplicate", _WITHIN)
-            if is_keyed or (level.kind == "Aggregate" and text.has_group):
-                if is_keyed:
-                    text.name_for_keys()
-                if not text.is_bare:
-                    yield SqlStep(sql=text.sql(top))
-                columns = text.named
-                if is_keyed:
-                    step = self._deduplicate(level, text)
-                    yield step
-                    top = level.node
-                    columns = sorted(columns, key=lambda one: _rank(one[1], step.key_by))
-                text = PlanText(self._session, top, PREVIOUS, columns, [column for column, _ in columns])
-                is_first = False
-            if not is_keyed:
-                keeps = all(above.kind in _KEEP_NAMES for above in self._levels[number + 1 :])
-                names = [name for name, _ in columns_of(level.node.output())] if keeps else None
-                text.add(level.node, names=names, window=level.window)
-                top = level.node
-        text.arrange([(column, str(column.name())) for column in items_of(self._top.output())])
-        if is_first or not text.is_bare:
-            yield SqlStep(sql=text.sql(self._top))
-
-    def _deduplicate(self, level: _Level, text: PlanText) -> DeduplicateStep:
-        names = {id_of(column): name for column, name in text.named}
+    def _deduplicate(self, level: _Level, rows: _Rows) -> None:
+        """Add the step that a node with keys is, and let the rows be its own."""
+        rows.text.name_for_keys()
+        self._end_step(rows)
+        names = {id_of(column): name for column, name in rows.text.named}
         keys = list(dict.fromkeys(names[id_of(key)] for key in items_of(level.node.keys())))
         settings: dict[str, str] = {"keep": "any"}
         if level.kind == _WITHIN:
-            delay = companion(self._session, "plans.logical.EventTimeWatermark").getDelayMs(self._time.delay())
-            settings["within"] = format_duration_ms(max(1, int(delay)))
-        return DeduplicateStep.model_validate({"key-by": keys, "deduplicate": settings})
+            if len(rows.delays_ms) > 1:
+                instead = "Call it before the streams are joined, or give all of them the same delay."
+                refuse(f"{_WITHIN} over watermarks with different delays", instead)
+            settings["within"] = format_duration_ms(max(1, *rows.delays_ms))
+        step = DeduplicateStep.model_validate({"key-by": keys, "deduplicate": settings})
+        columns = sorted(rows.text.named, key=lambda one: _rank(one[1], keys))
+        self._go_on(rows, self._add(step, rows.text), level.node, columns)
+
+    def _end_step(self, rows: _Rows) -> None:
+        """Make a step of the text of rows, unless it returns an input as it is."""
+        if not rows.text.is_bare:
+            name = self._add(SqlStep(sql=rows.text.sql(rows.top)), rows.text)
+            self._go_on(rows, name, rows.top, rows.text.named)
+
+    def _go_on(self, rows: _Rows, name: str, top: _Java, columns: Sequence[tuple[_Java, str]]) -> None:
+        rows.text, rows.top = PlanText.over(self._session, TextInput.of_columns(name, top, columns)), top
+
+    def _add(self, step: SqlStep | DeduplicateStep, text: PlanText) -> str:
+        """Add a step that reads what a text reads, and return the name of its rows."""
+        if self._is_chain:
+            self.steps.append(step)
+            return PREVIOUS
+        name = f"rows_{len(self.steps) + 1}"
+        self.steps.append(step.model_copy(update={"name": name, "from_": tuple(read.name for read in text.inputs)}))
+        return name
+
+
+def _has_inputs(kind: str, node: _Java) -> bool:
+    return kind in _OWN_STEP and all(bool(one.isStreaming()) for one in items_of(node.children()))
 
 
 def _rank(name: str, keys: Sequence[str]) -> int:

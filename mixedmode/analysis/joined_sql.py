@@ -34,7 +34,7 @@ from mixedmode.analysis.catalyst_texts import (
 from mixedmode.analysis.join_times import bound_of
 from mixedmode.analysis.plan_text import PlanText
 from mixedmode.analysis.relations import check_columns
-from mixedmode.analysis.same_plans import PASSED
+from mixedmode.analysis.same_plans import PASSED, TextInput
 from mixedmode.analysis.sql_joins import Condition, JoinedRows, SqlJoin
 from mixedmode.analysis.written_sql import free_name, item, own_name
 from mixedmode.config.calls import quoted
@@ -107,7 +107,7 @@ class _Side:
     def name_of(self, expression: _Java) -> str:
         """Return the name of the column with this value, which becomes one if it is none."""
         value = cast_once(self.session, expression)
-        if kind_of(value) == "AttributeReference":
+        if _is_column(value):
             return self.names[id_of(value)]
         (text,) = columns_over(self.session, self.columns, [value])
         found = next((name for name, known in self.computed.items() if known == text), None)
@@ -126,34 +126,40 @@ class _Reader:
     where: str
 
     def side(self, top: _Java, names: Sequence[str] | None = None) -> _Side:
-        """Return the rows of a plan.  names: those of its columns; None: their own, as far as these are free."""
+        """Return the rows of a plan.
+
+        names: those of its columns; None: those of the columns that they are below, as far as these are free. The event
+        time of an input is found by its name.
+        """
+        levels, node = _levels(top)
         output = list(items_of(top.output()))
+        below = self._below(levels, output)
         if names is None:
             taken = set[str]()
-            names = [own_name(str(column.name()), taken) for column in output]
+            names = [own_name(str(column.name()), taken) for column in below]
         columns = list(zip(output, names, strict=True))
-        levels, node = _levels(top)
         source: str | SqlJoin
         if _is_of_inputs(node):
-            source, given = self._join(node, _read_by(levels, top), self._below(levels, columns), names)
+            passed = {id_of(one): name for one, name in zip(below, names, strict=True) if _is_column(one)}
+            source, given = self._join(node, _read_by(levels, top), passed, names)
         else:
             source = self._input(node)
             given = [(column, str(column.name())) for column in items_of(node.output())]
-        text = PlanText(self.session, node, PREVIOUS, given, [column for column, _ in given])
+        text = PlanText.over(self.session, TextInput.of_columns(PREVIOUS, node, given))
         for level in levels:
             text.add(level)
         text.arrange(columns)
         sql = None if text.is_bare else text.sql(top)
         return _Side(self.session, JoinedRows(source, sql), columns, top.outputSet())
 
-    def _below(self, levels: Sequence[_Java], columns: Sequence[tuple[_Java, str]]) -> dict[int, str]:
-        """Return {id of a column below the levels: the name of the column that it is in the result}."""
+    def _below(self, levels: Sequence[_Java], columns: Sequence[_Java]) -> list[_Java]:
+        """Return the columns below the levels that columns are; a column that is computed is itself."""
         values = dict[int, _Java]()
         for level in levels:
             if kind_of(level) == "Project":
                 values = projected(self.session, level, values)
-        found = [(values.get(id_of(column), column), name) for column, name in columns]
-        return {id_of(value): name for value, name in found if kind_of(value) == "AttributeReference"}
+        found = [values.get(id_of(column), column) for column in columns]
+        return [value if _is_column(value) else column for value, column in zip(found, columns, strict=True)]
 
     def _input(self, node: _Java) -> str:
         kind = kind_of(node)
@@ -257,6 +263,10 @@ def _levels(plan: _Java) -> tuple[list[_Java], _Java]:
 
 def _is_of_inputs(plan: _Java) -> bool:
     return kind_of(plan) == "Join" and bool(plan.left().isStreaming()) and bool(plan.right().isStreaming())
+
+
+def _is_column(value: _Java) -> bool:
+    return kind_of(value) == "AttributeReference"
 
 
 def _of(side: int, column: str) -> str:

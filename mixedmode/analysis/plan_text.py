@@ -5,11 +5,11 @@ Example: a filter, an aggregate and a filter over it become
     SELECT user, n FROM (SELECT user, count(1) AS n FROM records WHERE (amount > 1) GROUP BY user) WHERE (n > 2)
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed_plan
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
@@ -22,7 +22,7 @@ from mixedmode.analysis.catalyst_texts import (
     text_over,
     value_of,
 )
-from mixedmode.analysis.same_plans import SamePlans
+from mixedmode.analysis.same_plans import SamePlans, TextInput
 from mixedmode.analysis.written_sql import item, own_name
 from mixedmode.spark.errors import REFUSALS
 from mixedmode.spark.frames import views
@@ -45,35 +45,45 @@ class WindowCall:
 class PlanText:
     """The text of one sql step, as far as it is written.
 
-    bottom: the node of the plan that is the input of the step. source: the name of the input in the text. columns: its
-    columns, and their names in the text. values: the value of each over the columns of `bottom`.
-
-    named: the columns so far, and their names in the text.
+    inputs: what it reads. named: the columns so far, and their names in the text. kinds: "Aggregate", "Join" and
+    "Union", as far as it has them.
     """
 
     def __init__(
         self,
         session: SparkSession,
-        bottom: _Java,
-        source: str,
+        inputs: Sequence[TextInput],
+        rows: str,
         columns: Sequence[tuple[_Java, str]],
-        values: Sequence[_Java],
+        *,
+        kinds: Collection[str] = (),
     ) -> None:
-        self._session = session
-        self._bottom, self._source = bottom, source
-        self._input, self._values = columns, values
+        """Begin with rows.  rows: what FROM has. columns: those of the rows, and their names."""
+        self.inputs = tuple(inputs)
         self.named = list(columns)
-        self._from = source
+        self.kinds = set(kinds)
+        self._session = session
+        self._from = rows
         self._where: str | None = None
-        self._items: list[str] | None = None
+        self._items: list[tuple[str, str]] | None = None  # (text, name)
         self._group: list[str] | None = None
         self._laterals = 0
-        self.has_group = False
+
+    @classmethod
+    def over(cls, session: SparkSession, read: TextInput) -> Self:
+        """Return the text of the rows of an input."""
+        return cls(session, [read], read.name, read.columns)
 
     @property
     def is_bare(self) -> bool:
-        """True if the text returns its input as it is."""
-        return self._from == self._source and self._where is None and self._items is None
+        """True if the text returns its only input as it is."""
+        return self.table == self.inputs[0].name
+
+    @property
+    def table(self) -> str:
+        """The text as a table in FROM."""
+        is_name = self._where is None and self._items is None and self._from == self.inputs[0].name
+        return self._from if is_name else f"({self.written()})"
 
     @property
     def _names(self) -> list[str]:
@@ -106,7 +116,7 @@ class PlanText:
         same = [(str(column.toString()),) * 2 for column, _ in self.named]
         if names is None and [tuple(str(one.toString()) for one in each) for each in items] == same:
             return
-        if self._items is not None:
+        if self._items is not None and not self._has_only(items):
             self._nest()
         self._show(items, names, {})
 
@@ -134,7 +144,7 @@ class PlanText:
             self._nest()
         calls = {} if window is None else {window.key: self._call(window)}
         self._group = [self._text(key, calls) for key in keys]
-        self.has_group = True
+        self.kinds.add("Aggregate")
         self._show(items, names, calls)
 
     def arrange(self, columns: Sequence[tuple[_Java, str]]) -> None:
@@ -153,34 +163,47 @@ class PlanText:
 
         Raise TextLostError if Spark reads another plan in it.
         """
-        sql = self._written()
-        values = [renamed(self._session, column, name) for column, name in self._input]
-        with views(self._session, {self._source: no_rows(self._session, values)}):
+        sql = self.written()
+        with views(self._session, {read.name: self._no_rows(read) for read in self.inputs}):
             try:
                 written = analysed_plan(self._session, sql)
             except REFUSALS as error:
                 raise TextLostError(sql) from error
         if [name for name, _ in columns_of(written.output())] != self._names:
             raise TextLostError(", ".join(self._names))
-        SamePlans(self._session, self._bottom, self._values).check(written, top)
+        SamePlans(self._session, self.inputs).check(written, top)
         return sql
+
+    def _no_rows(self, read: TextInput) -> DataFrame:
+        return no_rows(self._session, [renamed(self._session, column, name) for column, name in read.columns])
+
+    def _has_only(self, items: Sequence[tuple[_Java, _Java]]) -> bool:
+        """Return whether each value is a column so far. The plan of a GROUP BY has its columns, in their order."""
+        known = {id_of(column) for column, _ in self.named}
+        is_known = (kind_of(value) == "AttributeReference" and id_of(value) in known for _, value in items)
+        return self._group is None and all(is_known)
 
     def _show(
         self, items: Sequence[tuple[_Java, _Java]], names: Sequence[str] | None, calls: Mapping[int, _Java]
     ) -> None:
         taken = set[str]()
         names = names or [own_name(str(column.name()), taken) for column, _ in items]
-        texts = [self._text(value, calls) for _, value in items]
-        self._items = [item(text, name) for text, name in zip(texts, names, strict=True)]
+        if self._items is None:
+            texts = [self._text(value, calls) for _, value in items]
+        else:
+            known = {id_of(column): text for (column, _), (text, _) in zip(self.named, self._items, strict=True)}
+            texts = [known[id_of(value)] for _, value in items]
+        self._items = list(zip(texts, names, strict=True))
         self.named = [(column, name) for (column, _), name in zip(items, names, strict=True)]
 
     def _nest(self) -> None:
         """Make a subquery of the text so far."""
-        self._from = f"({self._written()})"
+        self._from = f"({self.written()})"
         self._where = self._items = self._group = None
 
-    def _written(self) -> str:
-        items = "*" if self._items is None else ", ".join(self._items)
+    def written(self) -> str:
+        """Return the text, before it is compared."""
+        items = "*" if self._items is None else ", ".join(item(*one) for one in self._items)
         where = "" if self._where is None else f" WHERE {self._where}"
         group = "" if self._group is None else f" GROUP BY {', '.join(self._group)}"
         return f"SELECT {items} FROM {self._from}{where}{group}"  # noqa: S608 - the job's own SQL

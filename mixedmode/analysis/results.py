@@ -26,8 +26,8 @@ def check_has_key(stage: KeyedStage, where: str) -> None:
         msg = (
             f"{where}: the join retracts rows, and its rows have no key, so the output could not find the row to "
             "delete. Name the columns that no two of its rows share in the `key` of the output, or put a step after it "
-            "whose rows have a key, such as an aggregate. An inner join of rows that are only added retracts nothing. "
-            f"step={stage.operator_id}"
+            "whose rows have a key, such as an aggregate. An inner or semi join of rows that are only added retracts "
+            f"nothing. step={stage.operator_id}"
         )
         raise InvalidJobError(msg)
 

@@ -1,19 +1,20 @@
 """Compares the analysed plan of a text with the plan that the text was written for.
 
 What a Project computes is put in the place of its columns, so plans are the same if their other nodes are, one by one,
-with the same expressions over the same columns below. Names of columns in between do not count.
+with the same expressions over the same columns below. Names of columns in between do not count. Above a join or a
+union, its columns stand for themselves: what is computed below an outer join is not the same as above it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, is_same, projected, replaced, value_of
 
-__all__ = ["PASSED", "SamePlans"]
+__all__ = ["PASSED", "SamePlans", "TextInput"]
 
 _Java = Any  # an object of the JVM
 _Values = Mapping[int, _Java]
@@ -31,20 +32,33 @@ PASSED = frozenset(
         "View",
     }
 )
-_ROWS = "LocalRelation"  # the input of a text
+
+
+@dataclass(frozen=True, slots=True)
+class TextInput:
+    """An input of a text.
+
+    name: that in the text. node: the node of the given plan that has its rows. columns: its columns, and their names in
+    the text. values: the value of each over the columns of `node`.
+    """
+
+    name: str
+    node: _Java
+    columns: Sequence[tuple[_Java, str]]
+    values: Sequence[_Java]
+
+    @classmethod
+    def of_columns(cls, name: str, node: _Java, columns: Sequence[tuple[_Java, str]]) -> Self:
+        """Return an input whose columns are those of the node."""
+        return cls(name, node, columns, [column for column, _ in columns])
 
 
 @dataclass(frozen=True, slots=True)
 class SamePlans:
-    """The comparison of a plan that was written with the plan that was given.
-
-    bottom: the node of the given plan that is the input of the written one. columns: the value of each column of that
-    input, over the columns of `bottom`.
-    """
+    """The comparison of a plan that was written with the plan that was given.  inputs: those of the written one."""
 
     session: SparkSession
-    bottom: _Java
-    columns: Sequence[_Java]
+    inputs: Sequence[TextInput]
 
     def check(self, written: _Java, given: _Java) -> None:
         """Raise TextLostError, with the place, if the two return other rows; names of columns do not count."""
@@ -55,8 +69,8 @@ class SamePlans:
         """Return {id: value} of the columns of each plan, over columns of the given one; a column that is not in it is
         its own value.
         """
-        above, written = self._below(written)
-        above_given, given = self._below(given)
+        above, written = _below(written, self._read)
+        above_given, given = _below(given, self._given)
         ours, theirs = self._of_node(written, given)
         for project in reversed(above):
             ours = projected(self.session, project, ours)
@@ -64,27 +78,39 @@ class SamePlans:
             theirs = projected(self.session, project, theirs)
         return ours, theirs
 
-    def _below(self, plan: _Java) -> tuple[list[_Java], _Java]:
-        """Return the projections on top of a plan, outermost first, and the node below them."""
-        found = []
-        while not plan.equals(self.bottom) and (kind := kind_of(plan)) in {"Project", *PASSED}:
-            found += [plan] if kind == "Project" else []
-            plan = plan.child()
-        return found, plan
+    def _read(self, plan: _Java) -> TextInput | None:
+        """Return the input that a node of the written plan reads; None if it is another node."""
+        name = str(plan.desc().identifier().table()) if kind_of(plan) == "View" else None
+        return next((one for one in self.inputs if one.name == name), None)
+
+    def _given(self, plan: _Java) -> TextInput | None:
+        """Return the input that a node of the given plan is; None if it is none."""
+        return next((one for one in self.inputs if plan.equals(one.node)), None)
 
     def _of_node(self, written: _Java, given: _Java) -> tuple[_Values, _Values]:
+        found = self._read(written)
+        if found is not None and given.equals(found.node):
+            return dict(zip(ids_of(written.output()), found.values, strict=True)), {}
         kind = kind_of(written)
-        if kind == _ROWS and given.equals(self.bottom):
-            return dict(zip((n for _, n in columns_of(written.output())), self.columns, strict=True)), {}
         if kind != kind_of(given) or kind not in _PARTS:
             raise TextLostError(kind_of(given))
-        ours, theirs = self._values(written.child(), given.child())
+        ours, theirs = self._of_children(kind, written, given)
         self._same(_PARTS[kind](written), _PARTS[kind](given), ours, theirs)
         if any(read(written) != read(given) for read in _FACTS.get(kind, ())):
             raise TextLostError(kind)
         made = zip(_MADE[kind](written), _MADE[kind](given), strict=True)
         new = {id_of(one): other for one, other in made}
-        return (new, {}) if kind == "Aggregate" else ({**ours, **new}, theirs)
+        return (new, {}) if kind in _NEW else ({**ours, **new}, theirs)
+
+    def _of_children(self, kind: str, written: _Java, given: _Java) -> tuple[_Values, _Values]:
+        """Return the values of the columns of the input of two nodes, or of both inputs of a join."""
+        if kind not in _SEVERAL:
+            return self._values(written.child(), given.child())
+        ours = dict[int, _Java]()
+        for one, other in zip(_children(written), _children(given), strict=True):
+            self.check(one, other)
+            ours |= zip(ids_of(one.output()), items_of(other.output()), strict=True)
+        return ours, {}
 
     def _same(self, ours: Iterable[_Java], theirs: Iterable[_Java], of_ours: _Values, of_theirs: _Values) -> None:
         one_by_one = [list(ours), list(theirs)]
@@ -95,6 +121,25 @@ class SamePlans:
             found = replaced(self.session, one, of_ours)
             if not found.dataType().equals(wanted.dataType()) or not is_same(self.session, found, wanted):
                 raise TextLostError(str(other.sql()))
+
+
+def _below(plan: _Java, input_of: Callable[[_Java], TextInput | None]) -> tuple[list[_Java], _Java]:
+    """Return the projections on top of a plan, outermost first, and the node below them."""
+    found = []
+    while input_of(plan) is None and (kind := kind_of(plan)) in {"Project", *PASSED}:
+        found += [plan] if kind == "Project" else []
+        plan = plan.child()
+    return found, plan
+
+
+def _children(node: _Java) -> Iterator[_Java]:
+    """Yield the inputs of a join, or those of a union and of the unions that it is made of."""
+    kind = kind_of(node)
+    for child in items_of(node.children()):
+        if kind == "Union" and kind_of(child) == "Union":
+            yield from _children(child)
+        else:
+            yield child
 
 
 def _of_aggregate(node: _Java) -> list[_Java]:
@@ -129,11 +174,15 @@ _PARTS: Mapping[str, Callable[[_Java], list[_Java]]] = {
     "Expand": _of_expand,
     "Filter": lambda node: [node.condition()],
     "Generate": lambda node: [node.generator()],
+    "Join": lambda node: [node.condition().get()] if node.condition().isDefined() else [],
+    "Union": lambda _: [],
 }
 #: {kind of node: functions that return what else it says}
 _FACTS: Mapping[str, tuple[Callable[[_Java], object], ...]] = {
     "Expand": (lambda node: node.projections().size(),),
     "Generate": (lambda node: node.outer(),),
+    "Join": (lambda node: str(node.joinType().toString()),),
+    "Union": (lambda node: len(list(_children(node))),),
 }
 #: {kind of node: function that returns its new columns}
 _MADE: Mapping[str, Callable[[_Java], list[_Java]]] = {
@@ -141,4 +190,8 @@ _MADE: Mapping[str, Callable[[_Java], list[_Java]]] = {
     "Aggregate": lambda node: [one.toAttribute() for one in items_of(node.aggregateExpressions())],
     "Expand": _new_columns,
     "Generate": lambda node: list(items_of(node.generatorOutput())),
+    "Join": lambda _: [],
+    "Union": lambda node: list(items_of(node.output())),
 }
+_SEVERAL = frozenset({"Join", "Union"})  # nodes with several inputs
+_NEW = frozenset({"Aggregate", "Union"})  # nodes of which only new columns can be read

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["LEAVES", "StreamSource", "stream_source"]
+__all__ = ["LEAVES", "StreamSource", "refuse", "stream_source"]
 
 _Java = Any  # an object of the JVM
 
@@ -34,6 +34,12 @@ class StreamSource:
 
     format: str
     arguments: Mapping[str, Any]
+
+
+def refuse(found: str, instead: str) -> NoReturn:
+    """Raise the error of a part of a query that a job does not have.  instead: what to do."""
+    msg = f"Job.from_stream: a job cannot take over this part of the query. {instead} found={found}"
+    raise InvalidJobError(msg)
 
 
 def stream_source(session: SparkSession, leaf: _Java) -> StreamSource:

@@ -1,4 +1,4 @@
-"""A streaming DataFrame of a program as the source, the steps and the settings of a job."""
+"""A streaming DataFrame of a program as the sources, the steps and the settings of a job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
 from mixedmode.analysis.catalyst_texts import TextLostError
-from mixedmode.analysis.from_stream import RECORDS, StreamReader
+from mixedmode.analysis.from_stream import StreamReader
 from mixedmode.analysis.stream_source import StreamSource
 from mixedmode.config import DeduplicateStep, SqlStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.sql_settings import sql_settings
 
-__all__ = ["RECORDS", "StreamJob", "read_stream"]
+__all__ = ["StreamJob", "read_stream"]
 
 _CALL = "Job.from_stream"
 
@@ -23,10 +23,10 @@ _CALL = "Job.from_stream"
 class StreamJob:
     """The parts of the job that a streaming DataFrame is.
 
-    spark: settings of Spark with which SQL means the same as in the session of the DataFrame.
+    sources: by their names. spark: settings of Spark with which SQL means the same as in the session of the DataFrame.
     """
 
-    source: StreamSource
+    sources: Mapping[str, StreamSource]
     steps: tuple[SqlStep | DeduplicateStep, ...]
     spark: Mapping[str, str]
 
@@ -47,7 +47,7 @@ def read_stream(stream: object, spark: Mapping[str, object]) -> StreamJob:
     _check_settings(session, settings, spark)
     try:
         reader = StreamReader(session, stream)
-        return StreamJob(reader.source, tuple(reader.steps()), settings)
+        return StreamJob(reader.sources, tuple(reader.steps), settings)
     except TextLostError as error:
         msg = (
             f"{_CALL}: Spark does not read the text of a part of this query as that part, as with functions of "

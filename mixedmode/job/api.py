@@ -116,20 +116,24 @@ class Job(AllRows, JobOperations):
     def from_stream(cls, stream: Any, name: str, **arguments: Unpack[JobArguments]) -> Self:
         """Return the job that computes a streaming DataFrame of PySpark, such as one of `spark.readStream`.
 
-        stream: the DataFrame, before `writeStream`. Its source has the name `records` in the job.
+        stream: the DataFrame, before `writeStream`. Its source has the name `records` in the job; those of a join or a
+        union are `records_1`, `records_2` and so on.
         arguments: those of Job.
 
         Raises InvalidJobError for a DataFrame that a job cannot take over as it is. docs/from-flink-and-spark.md has
         the list.
         """
-        from mixedmode.driver.from_stream import RECORDS, read_stream  # noqa: PLC0415 - Spark is loaded only to plan
+        from mixedmode.driver.from_stream import read_stream  # noqa: PLC0415 - Spark is loaded only to plan
 
         known = given_arguments(arguments, JobArguments, "Job.from_stream")
         spark = of_type(known.get("spark", {}), Mapping, "Job.from_stream: spark", "a dictionary")
         found = read_stream(stream, spark)
-        source = source_of(found.source.format, found.source.arguments, call="Job.from_stream")
+        sources = {
+            source: source_of(one.format, one.arguments, call="Job.from_stream")
+            for source, one in found.sources.items()
+        }
         arguments["spark"] = {**spark, **found.spark}
-        job = cls(name, sources={RECORDS: source}, **arguments)
+        job = cls(name, sources=sources, **arguments)
         for step in found.steps:
             job = job.with_step(step)
         return job

@@ -91,8 +91,10 @@ class RegularJoinOperator(JoinBase):
 
     @property
     def traits(self) -> OperatorTraits:
-        """Only pairs of rows that are never retracted are never retracted. Time plays no part."""
-        only_adds = self.type == "inner" and not self.is_changelog
+        """Pairs of rows that are never retracted are never retracted, nor is a row that has a partner. Time plays no
+        part.
+        """
+        only_adds = self.type in ("inner", "semi") and not self.is_changelog
         return OperatorTraits(emits=Changelog.APPEND if only_adds else Changelog.RETRACT, state_uses_time=False)
 
     @property
