@@ -6,7 +6,8 @@ written for.
 Example: `spark.readStream.schema(...).json("in").withWatermark("at", "10 minutes").groupBy("k").count()` becomes a
 source of JSON with event time, and the step `SELECT k, count(1) AS count FROM records GROUP BY k`.
 
-Of a join or a union, the sources are `records_1`, `records_2` and so on, and each step names what it reads.
+Of a join or a union, the sources are `records_1`, `records_2` and so on, and each step names what it reads. A table
+with which a stream is joined is a dimension.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ from mixedmode.analysis.joined_text import joined_text, union_text
 from mixedmode.analysis.plan_text import PlanText, WindowCall
 from mixedmode.analysis.same_plans import PASSED, TextInput
 from mixedmode.analysis.sql_checks import instead_of
-from mixedmode.analysis.stream_source import LEAVES, StreamSource, refuse
+from mixedmode.analysis.stream_source import LEAVES, TABLE, StreamSource, refuse, table_source
 from mixedmode.analysis.stream_windows import window_call
 from mixedmode.analysis.timed_source import TimedSource
 from mixedmode.config import DeduplicateStep, SqlStep
@@ -38,14 +39,18 @@ _TIME = "EventTimeWatermark"
 _WITHIN = "DeduplicateWithinWatermark"
 _TAKEN = frozenset({"Aggregate", "Deduplicate", _WITHIN, "Filter", "Generate", "Project", *PASSED})
 _KEEP_NAMES = frozenset({"Filter", *PASSED})
-#: {node with several inputs: kinds in the text of one that need a step of their own}
-_OWN_STEP = {"Join": frozenset({"Aggregate", "Union"}), "Union": frozenset({"Aggregate", "Join"})}
+#: {what has several inputs: kinds in the text of one that need a step of their own}
+_OWN_STEP = {
+    "Join": frozenset({"Aggregate", "Table", "Union"}),
+    "Table": frozenset({"Aggregate", "Join"}),
+    "Union": frozenset({"Aggregate", "Join"}),
+}
+_OF_TABLES = frozenset({"Filter", "Project", *PASSED})
 _MAP = "Write a job with the source, and a step with map, whose function turns rows into rows."
 #: {kind of node: what to do instead}, where it is not what sql has to do
 _INSTEAD: Mapping[str, str] = {
     "MapInArrow": _MAP,
     "MapInPandas": _MAP,
-    "Join": "Write a job with a dimension for the static table, which SQL joins by its name.",
     "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",
     "View": "Begin the query with spark.readStream.",
 }
@@ -75,7 +80,7 @@ class _Rows:
 class StreamReader:
     """Reads the plan of a DataFrame.
 
-    sources: {name: those of the job}. steps: those of the job.
+    sources, tables: {name: those of the job}. steps: those of the job.
     """
 
     def __init__(self, session: SparkSession, stream: DataFrame) -> None:
@@ -85,9 +90,10 @@ class StreamReader:
         """
         self._session = session
         self.sources = dict[str, StreamSource]()
+        self.tables = dict[str, StreamSource]()
         self.steps = list[SqlStep | DeduplicateStep]()
         top = analysed(stream)
-        self._is_chain = top.collectLeaves().size() == 1
+        self._is_chain = sum(kind_of(leaf) in LEAVES for leaf in items_of(top.collectLeaves())) == 1
         rows = self._read(top, is_result=True)
         rows.text.arrange([(column, str(column.name())) for column in items_of(top.output())])
         if not self.steps or not rows.text.is_bare:
@@ -145,19 +151,39 @@ class StreamReader:
 
     def _of_inputs(self, kind: str, node: _Java) -> _Rows:
         """Return the rows of a join or a union."""
-        found = [self._read(one) for one in items_of(node.children())]
-        for rows, one in zip(found, items_of(node.children()), strict=True):
+        sides = list(items_of(node.children()))
+        if kind == "Join" and not all(bool(one.isStreaming()) for one in sides):
+            kind = "Table"
+        found = [self._read(one) if bool(one.isStreaming()) else self._of_table(one) for one in sides]
+        for rows, one in zip(found, sides, strict=True):
             names = {id_of(column): name for column, name in rows.text.named}
             rows.text.arrange([(column, names[id_of(column)]) for column in items_of(one.output())])
             if rows.text.kinds & _OWN_STEP[kind]:
                 rows.top = one
                 self._end_step(rows)
         texts = [rows.text for rows in found]
-        if kind == "Join":
-            joined = joined_text(self._session, texts[0], texts[1], node)
-        else:
+        if kind == "Union":
             joined = union_text(self._session, texts, node)
+        else:
+            joined = joined_text(self._session, texts[0], texts[1], node)
         return _Rows(joined, node, frozenset().union(*(rows.delays_ms for rows in found)))
+
+    def _of_table(self, plan: _Java) -> _Rows:
+        """Return the rows of a table, with a filter and columns of it. Add the dimension."""
+        levels, node = list[_Java](), plan
+        while (kind := kind_of(node)) in _OF_TABLES:
+            levels.insert(0, node)
+            node = node.child()
+        if kind != TABLE:
+            instead = "A table that a stream is joined with is one of spark.read, with select and where."
+            refuse(f"{kind} in a table", f"{instead} Write what else it has into the table before.")
+        name = f"table_{len(self.tables) + 1}"
+        self.tables[name] = table_source(self._session, node)
+        columns = [(column, str(column.name())) for column in items_of(node.output())]
+        text = PlanText.over(self._session, TextInput.of_columns(name, node, columns))
+        for level in levels:
+            text.add(level)
+        return _Rows(text, plan, frozenset())
 
     def _check_time(self, level: _Level, rows: _Rows) -> None:
         if level.kind == _TIME:
@@ -197,13 +223,15 @@ class StreamReader:
         if self._is_chain:
             self.steps.append(step)
             return PREVIOUS
+        reads = (read.name for read in text.inputs if read.name not in self.tables)
         name = f"rows_{len(self.steps) + 1}"
-        self.steps.append(step.model_copy(update={"name": name, "from_": tuple(read.name for read in text.inputs)}))
+        self.steps.append(step.model_copy(update={"name": name, "from_": tuple(reads)}))
         return name
 
 
 def _has_inputs(kind: str, node: _Java) -> bool:
-    return kind in _OWN_STEP and all(bool(one.isStreaming()) for one in items_of(node.children()))
+    """Return whether a node is a join or a union that a job has."""
+    return kind == "Join" or (kind == "Union" and all(bool(one.isStreaming()) for one in items_of(node.children())))
 
 
 def _rank(name: str, keys: Sequence[str]) -> int:

@@ -21,7 +21,7 @@ _Java = Any  # an object of the JVM
 
 
 def joined_text(session: SparkSession, left: PlanText, right: PlanText, node: _Java) -> PlanText:
-    """Return the text of a join, in which no two columns have one name."""
+    """Return the text of a join of streams, or of one with a table, in which no two columns have one name."""
     taken = {name.lower() for _, name in left.named}
     right.arrange([(column, _free(name, taken)) for column, name in right.named])
     columns = [*left.named, *right.named]
@@ -30,13 +30,14 @@ def joined_text(session: SparkSession, left: PlanText, right: PlanText, node: _J
     if condition.isDefined():
         named = {id_of(column): renamed(session, column, name) for column, name in columns}
         on = f" ON {text_over(session, condition.get(), named)}"
+    kind = "Join" if node.left().isStreaming() and node.right().isStreaming() else "Table"
     output = set(ids_of(node.output()))  # without the right side, if each row of the left is there once
     return PlanText(
         session,
         (*left.inputs, *right.inputs),
         f"{left.table} {node.joinType().sql()} JOIN {right.table}{on}",
         [(column, name) for column, name in columns if id_of(column) in output],
-        kinds={"Join", *left.kinds, *right.kinds},
+        kinds={kind, *left.kinds, *right.kinds},
     )
 
 

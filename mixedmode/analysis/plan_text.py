@@ -45,8 +45,8 @@ class WindowCall:
 class PlanText:
     """The text of one sql step, as far as it is written.
 
-    inputs: what it reads. named: the columns so far, and their names in the text. kinds: "Aggregate", "Join" and
-    "Union", as far as it has them.
+    inputs: what it reads. named: the columns so far, and their names in the text. kinds: "Aggregate", "Join",
+    "Table" (a join with one) and "Union", as far as it has them.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The source of a streaming DataFrame, as the settings of a source of a job."""
+"""The sources of a streaming DataFrame and the tables that it is joined with, as the settings of a job."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,14 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["LEAVES", "StreamSource", "refuse", "stream_source"]
+__all__ = ["LEAVES", "TABLE", "StreamSource", "refuse", "stream_source", "table_source"]
 
 _Java = Any  # an object of the JVM
 
 #: kinds of the nodes that read a source
 LEAVES = frozenset({"StreamingRelation", "StreamingRelationV2"})
+#: the kind of the node that reads files which are no stream
+TABLE = "LogicalRelation"
 _FORMATS = ("parquet", "json", "csv")
 #: {option of Spark's reader in lower case: the argument of a source that it is here}
 _ARGUMENTS = {
@@ -58,13 +60,32 @@ def stream_source(session: SparkSession, leaf: _Java) -> StreamSource:
             f"write the query as steps: Job(name, sources={{...}}).sql(...). found={name}"
         )
         raise InvalidJobError(msg)
-    options = leaf.dataSource().options()
+    return _of_files(session, name, leaf, leaf.dataSource().options())
+
+
+def table_source(session: SparkSession, leaf: _Java) -> StreamSource:
+    """Return the table that a node reads, as a source. Raise InvalidJobError for one that no dimension has."""
+    relation = leaf.relation()
+    is_files = kind_of(relation) == "HadoopFsRelation" and not leaf.catalogTable().isDefined()
+    name = str(relation.fileFormat().toString()).lower() if is_files else kind_of(relation)
+    if name not in _FORMATS or relation.location().rootPaths().size() != 1:
+        msg = (
+            "Job.from_stream: the stream is joined with a table whose settings cannot be taken over; those of files of "
+            f"{', '.join(_FORMATS)} in one folder can. Declare it with Job.dimension, and write the query as steps: "
+            f"Job(name, sources={{...}}).dimension(...).sql(...). found={name}"
+        )
+        raise InvalidJobError(msg)
+    return _of_files(session, name, leaf, relation.options())
+
+
+def _of_files(session: SparkSession, name: str, leaf: _Java, options: _Java) -> StreamSource:
+    """Return files as a source.  options: those of Spark's reader."""
     given = {str(key): str(options.get(key).get()) for key in items_of(options.keySet().toSeq())}
     arguments = {_ARGUMENTS[key.lower()]: value for key, value in given.items() if key.lower() in _ARGUMENTS}
     if "path" in arguments:
         arguments["path"] = _resolved(session, arguments["path"])
     counted = {key: int(value) if key == "max_files_per_epoch" else value for key, value in arguments.items()}
-    others = {key: value for key, value in given.items() if key.lower() not in _ARGUMENTS}
+    others = {key: value for key, value in given.items() if key.lower() not in {*_ARGUMENTS, "inferschema"}}
     return StreamSource(name, {**counted, "schema": str(leaf.schema().asNullable().toDDL()), "options": others})
 
 

@@ -23,10 +23,12 @@ _CALL = "Job.from_stream"
 class StreamJob:
     """The parts of the job that a streaming DataFrame is.
 
-    sources: by their names. spark: settings of Spark with which SQL means the same as in the session of the DataFrame.
+    sources, tables: by their names; tables are dimensions. spark: settings of Spark with which SQL means the same as in
+    the session of the DataFrame.
     """
 
     sources: Mapping[str, StreamSource]
+    tables: Mapping[str, StreamSource]
     steps: tuple[SqlStep | DeduplicateStep, ...]
     spark: Mapping[str, str]
 
@@ -47,7 +49,7 @@ def read_stream(stream: object, spark: Mapping[str, object]) -> StreamJob:
     _check_settings(session, settings, spark)
     try:
         reader = StreamReader(session, stream)
-        return StreamJob(reader.sources, tuple(reader.steps), settings)
+        return StreamJob(reader.sources, reader.tables, tuple(reader.steps), settings)
     except TextLostError as error:
         msg = (
             f"{_CALL}: Spark does not read the text of a part of this query as that part, as with functions of "

@@ -117,7 +117,7 @@ class Job(AllRows, JobOperations):
         """Return the job that computes a streaming DataFrame of PySpark, such as one of `spark.readStream`.
 
         stream: the DataFrame, before `writeStream`. Its source has the name `records` in the job; those of a join or a
-        union are `records_1`, `records_2` and so on.
+        union are `records_1`, `records_2` and so on. A table with which it is joined is the dimension `table_1`.
         arguments: those of Job.
 
         Raises InvalidJobError for a DataFrame that a job cannot take over as it is. docs/from-flink-and-spark.md has
@@ -128,12 +128,14 @@ class Job(AllRows, JobOperations):
         known = given_arguments(arguments, JobArguments, "Job.from_stream")
         spark = of_type(known.get("spark", {}), Mapping, "Job.from_stream: spark", "a dictionary")
         found = read_stream(stream, spark)
-        sources = {
-            source: source_of(one.format, one.arguments, call="Job.from_stream")
-            for source, one in found.sources.items()
-        }
+        sources, tables = (
+            {source: source_of(one.format, one.arguments, call="Job.from_stream") for source, one in several.items()}
+            for several in (found.sources, found.tables)
+        )
         arguments["spark"] = {**spark, **found.spark}
         job = cls(name, sources=sources, **arguments)
+        for table, one in tables.items():
+            job = job.dimension(table, one)
         for step in found.steps:
             job = job.with_step(step)
         return job

@@ -190,7 +190,10 @@ def plus_one(value: int) -> str:
     [
         (lambda d: d.groupBy().count(), "Use groupBy with keys. found=an aggregate without keys"),
         (lambda d: d.cube("k").count(), "found=an aggregate without keys, or with several sets of them"),
-        (lambda d: d.join(d.sparkSession.range(3), d["v"] == F.col("id")), "a dimension for the static .* found=Join"),
+        (
+            lambda d: d.join(d.sparkSession.range(3), d["v"] == F.col("id")),
+            "with select and where.* found=Range in a table",
+        ),
         (lambda d: sql_of(d, "WITH c AS (SELECT k FROM d) SELECT * FROM c"), "a temporary view, .* found=WithCTE"),
         (lambda d: sql_of(d, "SELECT k FROM d WHERE EXISTS (SELECT 1)"), "does not read the text .* found=SELECT k"),
         (lambda d: d.limit(3), "Use key-by with top .* found=GlobalLimit"),

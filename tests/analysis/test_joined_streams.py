@@ -1,4 +1,4 @@
-"""Joins and unions of streaming DataFrames become steps, which return the rows of the same in Spark's batch."""
+"""Joins and unions of streaming DataFrames, also with tables, become steps, which return the rows of Spark's batch."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job
+from mixedmode.spark.frames import views
 from mixedmode.testing import run_graph
 from tests.analysis.grouped_rows import shown
 from tests.analysis.test_joined_sql import ORDERS, PAYMENTS, RECORDS
@@ -78,6 +79,21 @@ def of_batch(query: Query, tables: tuple[DataFrame, DataFrame]) -> Counter[tuple
     return Counter(shown(row.asDict(recursive=True)) for row in query(*tables).collect())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def names(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A table of files with names of values, and its lines."""
+    folder = tmp_path_factory.mktemp("names")
+    (folder / "names.csv").write_text("v,name\n1,one\n2,two\n2,zwei\n9,nine\n", encoding="utf-8")
+    table = spark.read.option("header", True).option("inferSchema", True).csv(str(folder))
+    with views(spark, {"names": table, "lines": spark.read.text(str(folder))}):
+        yield
+
+
+def names_of(frame: DataFrame) -> DataFrame:
+    """The table with names of values."""
+    return frame.sparkSession.table("names")
+
+
 STEPS: Mapping[str, tuple[Query, list[dict[str, Any]]]] = {
     "names that both sides have are changed": (
         lambda o, p: on("o.id = p.no")(o, p).select("o.k", "p.k", F.col("p.at").alias("paid")),
@@ -106,6 +122,21 @@ STEPS: Mapping[str, tuple[Query, list[dict[str, Any]]]] = {
                 "sql": "SELECT * FROM (SELECT k FROM rows_1 UNION ALL SELECT k FROM records_2)",
             },
             {"name": "rows_3", "from": ["rows_2"], "key-by": ["k"], "deduplicate": {"keep": "any"}},
+        ],
+    ),
+    "a table is a dimension, and no input": (
+        lambda o, p: on("o.id = p.no")(o.join(names_of(o).where("v > 1"), "v"), p).select("o.name"),
+        [
+            {
+                "name": "rows_1", "from": ["records_1"],
+                "sql": "SELECT v, id, k, at, name FROM records_1 INNER JOIN (SELECT v AS v_2, name FROM table_1 WHERE "
+                "(v > 1)) ON (v = CAST(v_2 AS BIGINT))",
+            },
+            {
+                "name": "rows_2", "from": ["rows_1", "records_2"],
+                "sql": "SELECT name FROM rows_1 INNER JOIN (SELECT no, k AS k_2, w, at AS at_2 FROM records_2) ON (id "
+                "= CAST(no AS BIGINT))",
+            },
         ],
     ),
 }  # fmt: skip
@@ -147,6 +178,13 @@ QUERIES: Mapping[str, Query] = {
     "a union of a join": lambda o, p: (
         on("id = no")(o, p.drop("k", "at")).select("id", "w").union(o.selectExpr("id", "CAST(v AS decimal(8,2))"))
     ),
+    "windows over a join with a table": lambda o, _: (
+        o.join(F.broadcast(names_of(o)), "v", "left").groupBy(F.window("at", "6 hours"), "name").count()
+    ),
+    "a table on the left, with windows on the right": lambda o, _: (
+        names_of(o).join(o.groupBy(F.window("at", "6 hours"), "v").count(), "v", "right")
+    ),
+    "a union with a table": lambda o, p: o.select("v").union(p.select("no")).join(names_of(o), "v", "left_anti"),
     "a key as a condition above": lambda o, p: o.crossJoin(p.drop("k", "at")).where("id = no"),
 }  # fmt: skip
 
@@ -169,7 +207,7 @@ BOUNDS = st.sampled_from(
 )
 
 
-@settings(max_examples=8, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     left=SIDES,
     right=SIDES,
@@ -209,6 +247,13 @@ def test_a_join_returns_the_rows_of_sparks_batch(
         ),
         (lambda o, p: o.select("k").intersect(p.select("k")), "Use a step with join, of type semi. found=Intersect"),
         (lambda o, p: o.unionByName(o.sparkSession.createDataFrame([], p.schema), True), "found=Union"),
+        (lambda o, p: o.join(o.sparkSession.range(3), "id"), "is one of spark.read, .* found=Range in a table"),
+        (lambda o, p: o.join(names_of(o).distinct(), "v"), "found=Deduplicate in a table"),
+        (
+            lambda o, p: o.join(o.sparkSession.table("lines"), F.expr("k = value")),
+            "of parquet, json, csv .* found=text",
+        ),
+        (lambda o, p: o.join(names_of(o).union(names_of(o)), "v"), "found=Union in a table"),
     ],
 )
 def test_what_a_job_cannot_take_over_is_refused(streams: tuple[DataFrame, DataFrame], query: Query, found: str) -> None:
