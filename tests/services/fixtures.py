@@ -18,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,8 +87,10 @@ class Kafka:
         from confluent_kafka.cimpl import NewTopic
 
         wanted = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(config or {}))
-        admin = self._admin()
+        admin, deadline = self._admin(), time.monotonic() + 60
         _all_done(admin.create_topics([wanted]))
+        while name not in admin.list_topics(timeout=60).topics:  # the broker hears of it a moment later
+            assert time.monotonic() < deadline, name
 
     def configure_topic(self, topic: str, config: Mapping[str, str]) -> None:
         """Set these options of a topic that exists."""
