@@ -15,6 +15,7 @@ from mixedmode.analysis.catalyst_queries import read_queries_of
 from mixedmode.analysis.direct_reads import StageInputs, reader_columns
 from mixedmode.expressions import Column, Query
 from mixedmode.operators.interface import WEIGHT_COLUMN
+from mixedmode.plan.dimensions import dimensions_of
 from mixedmode.plan.job_plan import JobPlan
 
 __all__ = ["with_inner_reads"]
@@ -31,10 +32,7 @@ def with_inner_reads(plan: JobPlan, inputs: StageInputs) -> JobPlan:
                 found[reader][stage] = _queries(plan, reader, stage, inputs)
             except OnlySparkError as error:
                 by_spark.setdefault(stage, str(error))
-    kept = {reader: {s: q for s, q in of_stage.items() if s not in by_spark} for reader, of_stage in found.items()}
-    return replace(
-        plan, inner={reader: of_stage for reader, of_stage in kept.items() if of_stage}, inner_by_spark=by_spark
-    )
+    return plan.with_inner(found, by_spark)
 
 
 def _queries(plan: JobPlan, reader: str, stage: str, inputs: StageInputs) -> tuple[Query, ...]:
@@ -43,7 +41,7 @@ def _queries(plan: JobPlan, reader: str, stage: str, inputs: StageInputs) -> tup
     for number, relation in enumerate(inputs.relations[reader]):
         if stage in relation.stages:
             frame, others = reader_columns(plan, reader, relation, number), inputs.others(relation, stage)
-            found += read_queries_of(frame, until=inputs.stages[stage], others=others)
+            found += read_queries_of(frame, until=inputs.stages[stage], others=others, dimensions=dimensions_of(plan))
     is_changelog = stage in plan.readers[reader].changelogs
     return tuple(_with_weights(query) if is_changelog else query for query in found)
 

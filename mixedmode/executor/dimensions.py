@@ -7,6 +7,7 @@ cannot: they are the version as long as none of them has changed, which is check
 Tasks that compute sql on Arrow get the rows of a small dimension with their queries. Spark reads a version once for it.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -17,10 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.config.calls import quoted
 from mixedmode.errors import LeftToSparkError, RetryableError
 from mixedmode.expressions import Query, Table, TableRows, evaluate
+from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sources.versions import HasVersions, TableVersion
 from mixedmode.spark.errors import spark_text
 
 __all__ = ["Dimensions", "VersionsRead", "unstable"]
+
+_logger = logging.getLogger(__name__)
 
 #: the most rows, and bytes of what is used of them, that tasks get with their queries; Spark joins larger dimensions
 ROWS_MAX = 500_000
@@ -56,6 +60,25 @@ class VersionsRead:
         """Return {dimension: why an attempt may have failed on it}."""
         found = {name: version.changed() or version.lost() for name, version in self.versions.items()}
         return {name: what for name, what in found.items() if what is not None}
+
+    def in_plan(self, plan: JobPlan) -> JobPlan:
+        """Return a plan whose tasks have the rows of the dimensions that SQL between steps joins.
+
+        Where tasks cannot have them, the rows of the stage before are rows of Spark.
+        """
+        if not self.versions:
+            return plan
+        found: dict[str, dict[str, tuple[Query, ...]]] = {}
+        by_spark = dict(plan.inner_by_spark)
+        for reader, of_stage in plan.inner.items():
+            found[reader] = {}
+            for stage, queries in of_stage.items():
+                try:
+                    found[reader][stage] = tuple(self.with_rows(query) for query in queries)
+                except LeftToSparkError as error:
+                    _logger.info("Spark computes the sql after %s, as tasks cannot: %s", stage, error)
+                    by_spark.setdefault(stage, str(error))
+        return plan.with_inner(found, by_spark)
 
     def with_rows(self, query: Query) -> Query:
         """Return a query with the rows of the dimensions that it joins.

@@ -89,10 +89,11 @@ class EpochRun:
     def result(self, frame: DataFrame | None) -> EpochResult:
         """Run all stages.  frame: None for an epoch without input."""
         with blocks_folder(self.session) as folder:
-            return replace(self, task=replace(self.task, blocks_folder=folder)).of_input(frame)
+            task = replace(self.task, plan=self.read.in_plan(self.task.plan), blocks_folder=folder)
+            return replace(self, task=task).of_input(frame)
 
     def of_input(self, frame: DataFrame | None) -> EpochResult:
-        """Do the same, with the folder of the task for blocks."""
+        """Do the same, with the plan of the task, and with its folder for blocks."""
         plan = self.task.plan
         with held() as hold:
             if plan.maps and frame is not None:

@@ -6,7 +6,7 @@ Map stages are only in jobs that are a chain, and precede all keyed stages.
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -204,6 +204,14 @@ class JobPlan:
             return not self.is_all_listed
         listed = self.listed
         return not all(name in listed and listed[name] is None for name in self.entries[entry])
+
+    def with_inner(
+        self, found: Mapping[str, Mapping[str, tuple[Query, ...]]], by_spark: Mapping[str, str]
+    ) -> "JobPlan":
+        """Return the plan with these queries of readers (see `inner`), but for the rows of stages in `by_spark`."""
+        kept = {reader: {s: q for s, q in of_stage.items() if s not in by_spark} for reader, of_stage in found.items()}
+        inner = {reader: of_stage for reader, of_stage in kept.items() if of_stage}
+        return replace(self, inner=inner, inner_by_spark=by_spark)
 
     def stays_in_arrow(self, operator_id: str) -> bool:
         """Return whether the rows of a stage stay in Arrow on their way to its readers."""

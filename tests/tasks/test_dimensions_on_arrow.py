@@ -93,13 +93,13 @@ def write_dimensions(folder: Path) -> None:
     write_parquet(folder / "parts", "0.parquet", pa.table(parts))
 
 
-def job_of(folder: Path, mode: Mode, sql: Mapping[str, str]) -> Job:
-    """A job with an output for each text."""
+def job_of(folder: Path, mode: Mode, sql: Mapping[str, str], *, is_later: bool = False) -> Job:
+    """A job with an output for each text.  is_later: the texts read the rows of a keyed step, which has them all."""
     source = Source.parquet(folder / "in", schema="n long, k int, text string, share double", bounded=mode == "batch")
     checkpoints = None if mode == "batch" else folder / "checkpoints"
     functions = {"count_char": COUNT_CHAR} if "count_char" in str(sql) else {}
     settings = {"checkpoint_dir": checkpoints, "spark": SPARK, "parallelism": 2}
-    job = Job("j", sources={"t": source}, functions=functions, mode=mode, **settings)  # type: ignore[arg-type]
+    job = Job("j", sources={"given" if is_later else "t": source}, functions=functions, mode=mode, **settings)  # type: ignore[arg-type]
     schemas = {
         "Items": "id long, label string, price int, n int",
         "names": "name string, number int",
@@ -108,8 +108,9 @@ def job_of(folder: Path, mode: Mode, sql: Mapping[str, str]) -> Job:
     for name, schema in schemas.items():
         if any(name.lower() in text.lower() for text in sql.values()):
             job = job.dimension(name, Source.parquet(folder / name.lower(), schema=schema))
+    given = job.source("given").key_by("n", name="t").deduplicate(keep="any") if is_later else job.source("t")
     for number, (name, text) in enumerate(sql.items()):
-        stream = job.source("t").sql(text, name=f"s{number}")
+        stream = given.sql(text, name=f"s{number}")
         job = job.output(name.replace(" ", "_"), stream, Sink.parquet(folder / "out" / name))
     return job
 
@@ -141,6 +142,44 @@ def test_the_answer_does_not_depend_on_who_joins(spark: SparkSession, tmp_path: 
     for name, rows_found in answers["spark"].items():
         assert answers["arrow"][name] == rows_found, name
         assert rows_found, name
+
+
+#: what follows a keyed step
+LATER = ("left", "anti", "residual", "two_tables")
+
+
+@pytest.mark.parametrize(
+    ("mode", "reason"), [("batch", ""), ("mixed", ""), ("mixed", "equal keys"), ("mixed", "too many rows")]
+)
+def test_rows_of_a_keyed_step_are_joined_on_arrow_or_by_spark(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    mode: Mode,
+    reason: str,
+) -> None:
+    """A version that tasks cannot join is joined by Spark, in the same epoch."""
+    caplog.set_level("INFO", logger="mixedmode.executor.dimensions")
+    if reason == "too many rows":
+        monkeypatch.setattr(dimensions, "ROWS_MAX", 2)
+    sql = {name: JOINS[name] for name in LATER}
+    answers = {}
+    for is_later in (False, True):
+        folder = tmp_path / str(is_later)
+        write_dimensions(folder)
+        if reason == "equal keys":
+            write_parquet(folder / "items", "0.parquet", items(*AGAIN))
+        write_parquet(folder / "in", "0.parquet", rows(0))
+        job = job_of(folder, mode, sql, is_later=is_later)
+        plan = analyse(spark, job.spec, job.where).plan
+        assert not plan.inner_by_spark
+        more = partial(write_parquet, folder / "in", "1.parquet", rows(1))
+        run(job, spark, feed=[] if mode == "batch" else [more])
+        answers[is_later] = found(folder, sql)
+    assert answers[True] == answers[False]
+    assert all(answers[True].values())
+    assert ("Spark computes the sql after t, as tasks cannot" in caplog.text) == bool(reason)
 
 
 @pytest.mark.parametrize("name", LEFT)
