@@ -3,7 +3,9 @@
 What is constant, Spark computes here.
 """
 
+import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +13,15 @@ from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
 
 from mixedmode.analysis.called_functions import NotCalledError, chain_of, function_of
 from mixedmode.analysis.catalyst import tree_patterns
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
-from mixedmode.expressions import FUNCTION_CALL, KINDS, RAISE_ERROR, TEXT_PARTS, Call, Literal, type_named
+from mixedmode.expressions import FUNCTION_CALL, KINDS, NAMED_STRUCT, RAISE_ERROR, TEXT_PARTS, Call, Literal, type_named
+from mixedmode.spark.frames import IN_UTC
 
 __all__ = ["CatalystExpressions", "OnlySparkError"]
 
@@ -50,6 +55,12 @@ class CatalystExpressions:
         self._gateway = session.sparkContext._gateway
         #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
         self._not_folded = tree_patterns(session, ("CURRENT_LIKE", "RUNTIME_REPLACEABLE"))
+        #: {kind: how it is read}, of those that are no calls with the values of all children
+        self._others: Mapping[str, Callable[[_Java], int]] = {
+            **{kind: partial(self._choice, kind) for kind in ("CaseWhen", "Coalesce")},
+            NAMED_STRUCT: self._struct,
+            "GetStructField": self._field,
+        }
         self._shared: dict[int, int] = {}  # {id of a common expression: its node}
 
     def later(self, read: Callable[[_Java], int], found: _Java) -> Callable[[], int]:
@@ -94,10 +105,10 @@ class CatalystExpressions:
             return self.node_of(found.child())
         if kind == "CommonExpressionRef":
             return self._shared[found.id().id()]
-        if kind in ("CaseWhen", "Coalesce"):
-            return self._choice(kind, found)
         if kind == "Cast" and kind_of(found.child()) == RAISE_ERROR:
             return self._raised(found)
+        if kind in self._others:
+            return self._others[kind](found)
         if kind not in KINDS:
             return self._called(kind, found)
         return self._call(kind, found, [self.node_of(child) for child in items_of(found.children())])
@@ -125,6 +136,19 @@ class CatalystExpressions:
         if name.value != "errorMessage":
             raise _only_spark(cast)
         return self._add(Call(RAISE_ERROR, (self.nodes.add(text),), self.type_of(cast)), cast)
+
+    def _struct(self, found: _Java) -> int:
+        """Read `named_struct`, whose names are those of its type."""
+        values = [self.node_of(child) for child in list(items_of(found.children()))[1::2]]
+        data_type = to_arrow_type(StructType.fromJson(json.loads(found.dataType().json())), **IN_UTC)
+        return self._add(Call(NAMED_STRUCT, tuple(values), data_type), found)
+
+    def _field(self, found: _Java) -> int:
+        """Read a field of a struct that is made of values here."""
+        node = self.nodes[self.node_of(found.child())]
+        if not isinstance(node, Call) or node.kind != NAMED_STRUCT:
+            raise _only_spark(found)
+        return node.arguments[int(found.ordinal())]
 
     def _choice(self, kind: str, found: _Java) -> int:
         """Read CASE or COALESCE as nested IF."""
@@ -154,6 +178,8 @@ class CatalystExpressions:
         return self._add(Call(kind, tuple(arguments), data_type, options), found)
 
     def _add(self, call: Call, found: _Java) -> int:
+        if any(pa.types.is_struct(self.nodes[argument].data_type) for argument in call.arguments):
+            raise _only_spark(found)
         number = self.nodes.call(call, lambda: str(found.sql()), lambda: bool(found.nullable()))
         if number is None:
             raise _only_spark(found)

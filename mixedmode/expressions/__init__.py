@@ -12,6 +12,7 @@ from mixedmode.expressions.evaluate import (
     is_partial,
 )
 from mixedmode.expressions.pruning import Bounds, may_pass
+from mixedmode.expressions.structs import NAMED_STRUCT
 from mixedmode.expressions.table_rows import TableRows, is_key_type
 from mixedmode.expressions.texts import TEXT_PARTS
 from mixedmode.expressions.type_names import type_named
@@ -32,6 +33,7 @@ from mixedmode.expressions.values import (
 __all__ = [
     "FUNCTION_CALL",
     "KINDS",
+    "NAMED_STRUCT",
     "RAISE_ERROR",
     "TEXT_PARTS",
     "Bounds",

@@ -18,6 +18,7 @@ from mixedmode.expressions.calls import CALLS, QueryCalls
 from mixedmode.expressions.casts import CASTS
 from mixedmode.expressions.comparisons import COMPARISONS
 from mixedmode.expressions.kernels import Kernel, integers
+from mixedmode.expressions.structs import STRUCTS
 from mixedmode.expressions.table_rows import TableRows
 from mixedmode.expressions.texts import TEXTS
 from mixedmode.expressions.times import TIMES
@@ -34,7 +35,7 @@ __all__ = [
     "raising_nodes",
 ]
 
-_KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES, **CALLS}
+_KERNELS: Mapping[str, Kernel] = {**COMPARISONS, **ARITHMETIC, **CASTS, **TEXTS, **TIMES, **STRUCTS, **CALLS}
 _JOINED_BYTES = 2**26  # of the values that rows get from tables
 _CHOICES = frozenset({"And", "Or", "If"})  # they evaluate an argument only for some rows
 KINDS = (frozenset(_KERNELS) | _CHOICES) - frozenset(CALLS)  # the closed list, without functions of the job

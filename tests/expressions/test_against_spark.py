@@ -239,6 +239,11 @@ GUARDED = [
     *(f"l1 % l2 = 1 {word}" for word in ("OR true", "AND false")),
     *(f"{word} l1 % l2 = 1" for word in ("true OR", "false AND")),
     *(f"coalesce(l1 % l2, 5) IS {word}" for word in ("NULL", "NOT NULL")),
+    "named_struct('a', l1, 'b', t1)",
+    "named_struct('a', l1) IS NULL",
+    "struct(if(y1, 1, i1) AS `y z`, 2L AS two, d1)",
+    "named_struct('a', l1 % l2, 'b', t1).b",
+    "named_struct('a', l1, 'b', named_struct('c', t1).c).b",
 ]
 
 
@@ -511,6 +516,9 @@ def test_an_error_names_the_first_row_that_cannot_be_computed(frame: DataFrame) 
         ("l1 + 1L % 0L", "(1L % 0L)"),
         ("rand()", "rand("),
         ("array(l1)", "array(l1)"),
+        ("named_struct('a', l1) = named_struct('a', l2)", "named_struct('a', "),
+        ("if(y1, named_struct('a', l1), named_struct('a', l2))", "named_struct('a', "),
+        ("named_struct('a', named_struct('b', l1))", "named_struct('a', "),
         ("t1 COLLATE UNICODE = 'a'", ""),
     ],
 )
