@@ -37,7 +37,8 @@ class Manifests:
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Epoch, Document] = {}
-        self.is_paused = False  # when the documents were read
+        self.is_paused = False  # when the documents were read, as is the next
+        self.has_job = self.identity is not None
         self._read_at: float | None = None
 
     def documents(self) -> list[Document]:
@@ -54,7 +55,8 @@ class Manifests:
 
     def _read(self) -> None:
         self.is_paused = PauseRecord(self.log.store).is_there()
-        self.identity = self.log.read_identity() or self.identity
+        identity = self.log.read_identity()
+        self.has_job, self.identity = identity is not None, identity or self.identity
         epochs = self.log.epochs()
         newest = next((epoch for epoch in reversed(epochs) if epoch in self._known), None)
         if newest is not None and self._document(newest) != self._known[newest]:
@@ -126,8 +128,10 @@ class FolderJob:
         return found.document()
 
     def readiness(self) -> Readiness:
-        """Return that the folder can be read."""
+        """Return whether the folder has a job, and can be read."""
         self.manifests.documents()
+        if not self.manifests.has_job:
+            return Readiness(is_ready=False, reason="the job is gone from its folder")
         return Readiness(is_ready=True, reason="the folder can be read")
 
     def _epochs(self) -> list[Document]:

@@ -16,6 +16,7 @@ from mixedmode.serve.address import Tokens, parse_address
 from mixedmode.serve.app import Site, _is_new
 from mixedmode.serve.folders import Manifests, open_folders
 from mixedmode.serve.server import Endpoint, Server
+from mixedmode.serve.view import Readiness
 from tests.checkpoint.committed import Checkpoints
 from tests.harness import ManualClock, checkpoint_log
 from tests.serve import story
@@ -82,8 +83,10 @@ def test_a_folder_that_is_deleted_and_made_anew_by_another_job_is_shown_as_that_
     assert (job.job()["name"], job.job()["max_parallelism"], job.job()["checkpoints"]) == ("orders", 128, 6)
     shutil.rmtree(folder)
     assert (job.job()["name"], job.job()["checkpoints"]) == ("orders", 0)
+    assert job.readiness() == Readiness(is_ready=False, reason="the job is gone from its folder")
     Checkpoints(folder, JobIdentity("totals", 64, {"sums": {"step": "aggregate", "keys": ["k"]}})).commit(0)
     shown = job.job()
+    assert job.readiness().is_ready
     assert (job.id, shown["id"], shown["name"]) == ("orders", "orders", "totals")
     assert (shown["max_parallelism"], shown["checkpoints"]) == (64, 1)
     assert [node["id"] for node in shown["graph"]["nodes"] if node["kind"] == "step"] == ["step:sums"]
