@@ -16,6 +16,7 @@ from mixedmode.config.calls import is_column, quoted
 __all__ = ["free_name", "is_free", "item", "own_name", "selected", "types_of", "with_text"]
 
 _Java = Any  # an object of the JVM
+_NO_ALIAS = "__auto_generated_subquery_name"  # what Spark calls a query in parentheses that has no name
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 
 
@@ -27,7 +28,10 @@ def selected(
     parts: the text before the SELECT, and that from FROM on. Raise TextLostError if its plan is not `source`.
     """
     read = {id_of(one): one for value, _ in wanted for one in items_of(value.references().toSeq())}
-    texts = columns_over(session, [(one, None) for one in read.values()], [value for value, _ in wanted])
+    columns = [
+        (one, str(one.name()) if _NO_ALIAS in str(one.qualifier().toString()) else None) for one in read.values()
+    ]
+    texts = columns_over(session, columns, [value for value, _ in wanted])
     items = ", ".join(item(text, name) for text, (_, name) in zip(texts, wanted, strict=True))
     prefix, rest = parts
     sql = f"{prefix}SELECT {items} {rest.strip()}"

@@ -403,11 +403,15 @@ def test_a_relative_path_is_one_of_the_folder_in_which_spark_was_started(spark: 
     assert Job.from_stream(frame, "taken", mode="batch").settings.sources["records"].place == f"parquet {folder / 'in'}"
 
 
-def test_the_job_in_the_documents(spark: SparkSession, folder: Path) -> None:
+def test_the_jobs_in_the_documents(spark: SparkSession, folder: Path) -> None:
     block = next(one for one in blocks("python") if "from_stream" in one.text)
     names: dict[str, Any] = {}
-    exec(compile(block.text.replace("data/orders", str(folder / "data")), str(block), "exec"), names)
-    (folder / "data").mkdir()
+    exec(compile(block.text.replace('"data/', f'"{folder}/data/'), str(block), "exec"), names)
+    for name in ("orders", "payments", "users"):
+        (folder / "data" / name).mkdir(parents=True)
     job = names["totals"](spark)
     assert job.validate()["sink"].names == ["window", "user", "orders", "sum(amount)"]
     assert "tumbling" in job.explain()
+    paid = names["paid"](spark)
+    assert paid.validate()["sink"].names == ["window", "region", "orders", "sum(amount)"]
+    assert "joins       left: records_1 with records_2 whose time is from 0s to 4h after its own" in paid.explain()

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job
+from mixedmode.job import Job, Sink
 from mixedmode.spark.frames import views
 from mixedmode.testing import run_graph
 from tests.analysis.grouped_rows import shown
@@ -199,6 +199,13 @@ def test_the_modes_return_the_rows_of_sparks_batch(
     expected = of_batch(query, tables)
     assert expected
     assert rows_in(mode, job) == expected
+
+
+def test_explain_does_not_show_a_name_that_spark_makes(streams: tuple[DataFrame, DataFrame]) -> None:
+    job = Job.from_stream(QUERIES["windows over a join with a table"](*streams), "taken", mode="batch")
+    text = job.write(Sink.parquet("/out")).explain()
+    assert "SELECT name, at FROM (SELECT v, id, k, at, name FROM records LEFT OUTER JOIN" in text
+    assert "__auto" not in text
 
 
 SIDES = st.sampled_from([["*"], ["*", "upper(k) AS `K 2`"], ["at", "k", "k AS id"], ["at", "coalesce(k, 'z') AS k"]])
