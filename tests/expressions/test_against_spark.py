@@ -7,7 +7,7 @@ Where Spark raises an error on a value, its `try_` function gives NULL, which sa
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
 from itertools import product
@@ -28,6 +28,7 @@ from mixedmode.analysis.catalyst_queries import read_queries_of, read_query_of
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import KINDS, Call, Query, evaluate
 from mixedmode.expressions.evaluate import raising_nodes
+from mixedmode.spark.frames import views
 
 NAN, INFINITY = float("nan"), float("inf")
 COUNT = 15  # hostile values of a type, of which the last is NULL
@@ -248,11 +249,14 @@ GUARDED = [
 
 
 @pytest.fixture(scope="module")
-def frame(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+def frame(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataFrame]:
+    """TABLE, which is also the view x."""
     path = tmp_path_factory.mktemp("hostile") / "a.parquet"
     pq.write_table(TABLE, path)
     schema = ", ".join(f"{name}{side} {kind}" for name, (kind, _, _) in VALUES.items() for side in (1, 2))
-    return spark.read.schema(schema).parquet(str(path))
+    found = spark.read.schema(schema).parquet(str(path))
+    with views(spark, {"x": found}):
+        yield found
 
 
 def _shown(column: pa.ChunkedArray) -> list[str]:
@@ -284,14 +288,13 @@ def test_every_value_is_the_one_that_spark_computes(frame: DataFrame) -> None:
 def test_a_union_is_a_query_for_each_branch_over_the_frame_in_which_it_ends(frame: DataFrame) -> None:
     session = frame.sparkSession
     other = session.createDataFrame([(5, 1), (None, 2)], "n int, m long")
-    frame.createOrReplaceTempView("ours")
-    other.createOrReplaceTempView("other")
     text = """
-        WITH lines AS (SELECT n, m FROM other WHERE m < 2 UNION ALL SELECT i1, l1 FROM ours WHERE i1 BETWEEN 1 AND 99)
+        WITH lines AS (SELECT n, m FROM other WHERE m < 2 UNION ALL SELECT i1, l1 FROM x WHERE i1 BETWEEN 1 AND 99)
         SELECT n + 1 AS n, m FROM (SELECT n, m FROM lines UNION ALL (SELECT m, n FROM other WHERE m < 9)) WHERE m <> 3
         UNION ALL SELECT * FROM other WHERE m = 1 UNION ALL SELECT * FROM other
     """
-    selected = session.sql(text)
+    with views(session, {"other": other}):
+        selected = session.sql(text)
     of_other = read_queries_of(selected, until=other, others=[frame])
     of_ours = read_queries_of(selected, until=frame, others=[other])
     assert (len(of_other), len(of_ours)) == (4, 1)
@@ -474,7 +477,6 @@ def test_a_value_that_raises_is_computed_only_for_rows_that_need_it(frame: DataF
     ],
 )
 def test_a_query_has_the_rows_of_spark_in_its_order(spark: SparkSession, frame: DataFrame, sql: str) -> None:
-    frame.createOrReplaceTempView("x")
     selected = spark.sql(sql)
     if "NULL AS d" in sql:
         with pytest.raises(OnlySparkError):  # a column without a type

@@ -3,6 +3,7 @@
 import os
 import random
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of,
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import Bounds, Query, evaluate, may_pass
 from mixedmode.spark.custom_errors import custom_problem
+from mixedmode.spark.frames import views
 from mixedmode.tasks.sql_functions import ImportedFunction, SqlFunction
 from tests.expressions import called
 from tests.expressions.test_against_spark import TABLE, VALUES, _shown
@@ -209,7 +211,8 @@ NOTED = [
 
 
 @pytest.fixture(scope="module")
-def numbers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> DataFrame:
+def numbers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataFrame]:
+    """NUMBERS, which is also the view t."""
     path = tmp_path_factory.mktemp("numbers")
     pq.write_table(NUMBERS, path / "a.parquet")
     for name in "fgh":
@@ -217,7 +220,9 @@ def numbers(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Da
     register(spark, "a", "noted_arrow", LongType(), ARROW)
     register(spark, "picky", "picky", LongType())
     register(spark, "same", "same", LongType())
-    return spark.read.schema("x long, z long").parquet(str(path))
+    found = spark.read.schema("x long, z long").parquet(str(path))
+    with views(spark, {"t": found}):
+        yield found
 
 
 @pytest.mark.parametrize("text", NOTED)
@@ -225,7 +230,6 @@ def test_functions_are_called_for_the_rows_for_which_spark_calls_them(
     numbers: DataFrame, tmp_path: Path, text: str
 ) -> None:
     file = tmp_path / "calls"
-    numbers.createOrReplaceTempView("t")
     calls = {name: f"{name}('{file}', '{name}', " for name in "fgha"}
     for name, call in calls.items():
         text = text.replace(f"{{{name}}}(", call)
@@ -273,7 +277,6 @@ def _drawn(rng: random.Random, depth: int = 2) -> str:
 @pytest.mark.parametrize("seed", range(CASES))
 def test_random_queries_have_the_rows_of_spark_or_an_error_where_it_has_one(numbers: DataFrame, seed: int) -> None:
     rng, seen = random.Random(seed), Counter[str]()
-    numbers.createOrReplaceTempView("t")
     for _ in range(40):
         first, second = _drawn(rng), _drawn(rng, 1)
         column = rng.choice(("picky(z)", "x", "picky(x)", "coalesce(z, picky(x))", "if(x > 13, picky(x), 0)"))
@@ -363,7 +366,6 @@ def test_the_reason_is_told_if_only_spark_calls_a_function(frame: DataFrame, tex
 
 
 def test_conditions_whose_calls_spark_orders_itself_are_left_to_it(numbers: DataFrame) -> None:
-    numbers.createOrReplaceTempView("t")
     session = numbers.sparkSession
     register(session, "batch", "same", LongType(), ARROW)
     for text in ("batch(x) > 3 AND picky(x) > 1", "picky(same(x) + 1) > 1 AND same(z) > 2"):
@@ -385,7 +387,6 @@ def test_conditions_whose_calls_spark_orders_itself_are_left_to_it(numbers: Data
 
 
 def test_row_groups_are_skipped_by_conditions_without_calls_only(numbers: DataFrame) -> None:
-    numbers.createOrReplaceTempView("t")
     query = query_of(numbers.sparkSession.sql("SELECT x FROM t WHERE picky(x) > 3 AND x > 9 AND z > 0"), numbers)
     assert not may_pass(query, {"x": Bounds(0, 9, has_null=False)})
     assert may_pass(query, {"x": Bounds(0, 10, has_null=False)})
