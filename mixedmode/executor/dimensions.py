@@ -21,6 +21,8 @@ from mixedmode.expressions import Query, Table, TableRows, evaluate
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sources.versions import HasVersions, TableVersion
 from mixedmode.spark.errors import spark_text
+from mixedmode.spark.frames import map_in_arrow
+from mixedmode.tasks.first_bytes import FirstBytes
 
 __all__ = ["Dimensions", "VersionsRead", "unstable"]
 
@@ -29,9 +31,10 @@ _logger = logging.getLogger(__name__)
 #: the most rows, and bytes of what is used of them, that tasks get with their queries; Spark joins larger dimensions
 ROWS_MAX = 500_000
 BYTES_MAX = 32 * 2**20
+READ_BYTES_MAX = 4 * BYTES_MAX  # of the columns that are read, before the query leaves out rows
 
-#: {table of a query: (version of the dimension, what the query makes of it)}
-_Made = dict[Table, tuple[TableVersion, TableRows]]
+#: {table of a query: (version of the dimension, what the query makes of it, or why tasks cannot have it)}
+_Made = dict[Table, tuple[TableVersion, TableRows | LeftToSparkError]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,6 @@ class VersionsRead:
                 try:
                     found[reader][stage] = tuple(self.with_rows(query) for query in queries)
                 except LeftToSparkError as error:
-                    _logger.info("Spark computes the sql after %s, as tasks cannot: %s", stage, error)
                     by_spark.setdefault(stage, str(error))
         return plan.with_inner(found, by_spark)
 
@@ -91,23 +93,35 @@ class VersionsRead:
         version = self.versions[table.name]
         known, rows = self.made.get(table, (None, None))
         if known is not version or rows is None:
-            rows = _rows_of(version, table)
+            try:
+                rows = _rows_of(version, table)
+            except LeftToSparkError as error:
+                _logger.info("Spark joins %s, version %s, as tasks cannot: %s", table.name, version.name, error)
+                rows = error
             self.made[table] = (version, rows)
+        if isinstance(rows, LeftToSparkError):
+            raise rows
         return replace(table, rows=rows)
 
 
 def _rows_of(version: TableVersion, table: Table) -> TableRows:
     """Read a version of a dimension, and compute the keys and the columns of a table of it."""
     columns = list(table.query.reads)
-    used = version.frame.select(*(quoted(column.name) for column in columns)).limit(ROWS_MAX + 1).toArrow()
+    some = version.frame.select(*(quoted(column.name) for column in columns)).limit(ROWS_MAX + 1)
+    used = map_in_arrow(some, FirstBytes(READ_BYTES_MAX), some.schema).toArrow()
+    if used.num_rows > ROWS_MAX or used.nbytes > READ_BYTES_MAX:
+        raise _too_large(table)
     fields = [pa.field(column.name, column.data_type) for column in columns]
     batches = used.cast(pa.schema(fields)).to_batches()
     made = list(evaluate([table.query], batches))
     rows = pa.Table.from_batches(made) if made else _without_rows(table.query)
-    if used.num_rows > ROWS_MAX or rows.nbytes > BYTES_MAX:
-        msg = f"the dimension {table.name} is larger than what tasks get with their queries"
-        raise LeftToSparkError(msg)
+    if rows.nbytes > BYTES_MAX:
+        raise _too_large(table)
     return TableRows.of(rows, table.keys, is_set=table.is_set)
+
+
+def _too_large(table: Table) -> LeftToSparkError:
+    return LeftToSparkError(f"the dimension {table.name} is larger than what tasks get with their queries")
 
 
 def _without_rows(query: Query) -> pa.Table:

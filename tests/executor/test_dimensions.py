@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from mixedmode.errors import RetryableError
+from mixedmode import expressions
+from mixedmode.errors import LeftToSparkError, RetryableError
+from mixedmode.executor import dimensions as dimensions_read
 from mixedmode.executor import spark as spark_executor
-from mixedmode.executor.dimensions import Dimensions
+from mixedmode.executor.dimensions import Dimensions, VersionsRead
 from mixedmode.executor.protocol import EpochResult
 from mixedmode.executor.spark import SparkExecutor
+from mixedmode.expressions import Column, Query
 from mixedmode.sources.versions import HasVersions, TableVersion
 from mixedmode.tasks.progress import Progress
 
@@ -134,3 +138,37 @@ def test_files_that_change_each_time_are_an_error_with_what_to_do(
     with pytest.raises(RetryableError) as caught:
         run(monkeypatch, ["f was changed"] * 4, *errors)
     assert str(caught.value) == expected
+
+
+class ReadOnce(SimpleNamespace):
+    """A version of a table whose frame can be had once."""
+
+    name = "version 1"
+
+    def __init__(self, frame: DataFrame) -> None:
+        self._frames = [frame]
+
+    @property
+    def frame(self) -> DataFrame:
+        return self._frames.pop()
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"), [("READ_BYTES_MAX", 30_000), ("BYTES_MAX", 30_000), ("ROWS_MAX", 999), ("", 0)]
+)
+def test_a_version_that_tasks_cannot_join_is_read_once_and_not_whole(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    frame = spark.range(1000).selectExpr("id", "repeat('x', 100) AS label")
+    if limit:
+        monkeypatch.setattr(dimensions_read, limit, value)
+    columns = (Column("id", pa.int64()), Column("label", pa.string()))
+    query = Query(columns, (), (("key 0", 0), ("column 0", 1)))
+    joins = Query((), (), (), (expressions.Table("c", query, 1),))
+    read = VersionsRead({"c": cast("TableVersion", ReadOnce(frame))})
+    for _ in range(2):
+        if limit:
+            with pytest.raises(LeftToSparkError, match=r"^the dimension c is larger than what tasks get"):
+                read.with_rows(joins)
+        else:
+            assert read.with_rows(joins).tables[0].rows is not None
