@@ -165,7 +165,7 @@ class StreamReader:
         if kind == "Union":
             joined = union_text(self._session, texts, node)
         else:
-            joined = joined_text(self._session, texts[0], texts[1], node)
+            joined = joined_text(self._session, texts[0], texts[1], node, kind)
         return _Rows(joined, node, frozenset().union(*(rows.delays_ms for rows in found)))
 
     def _of_table(self, plan: _Java) -> _Rows:
@@ -189,9 +189,15 @@ class StreamReader:
         if level.kind == _TIME:
             once = "once" if self._is_chain else "once for each stream, before they are joined"
             refuse("a second withWatermark", f"A source has one watermark: call withWatermark {once}.")
-        if not rows.delays_ms and (level.window is not None or level.kind == _WITHIN):
-            found = level.kind if level.window is None else level.window.function
-            refuse(f"{found} without a watermark", "Call withWatermark before it.")
+        if level.window is not None:
+            found, times = level.window.function, [level.window.time]
+        elif level.kind == _WITHIN:
+            found, times = level.kind, [column for column, _ in rows.text.named]
+        else:
+            return
+        if not any(id_of(one) in rows.text.timed for one in times):
+            column = ", for the column that it goes by, and compute that column before" if rows.delays_ms else ""
+            refuse(f"{found} without a watermark", f"Call withWatermark before it{column}.")
 
     def _deduplicate(self, level: _Level, rows: _Rows) -> None:
         """Add the step that a node with keys is, and let the rows be its own."""
@@ -216,7 +222,8 @@ class StreamReader:
             self._go_on(rows, name, rows.top, rows.text.named)
 
     def _go_on(self, rows: _Rows, name: str, top: _Java, columns: Sequence[tuple[_Java, str]]) -> None:
-        rows.text, rows.top = PlanText.over(self._session, TextInput.of_columns(name, top, columns)), top
+        read, before = TextInput.of_columns(name, top, columns), rows.text
+        rows.text, rows.top = PlanText.over(self._session, read, timed=before.timed, times=before.times), top
 
     def _add(self, step: SqlStep | DeduplicateStep, text: PlanText) -> str:
         """Add a step that reads what a text reads, and return the name of its rows."""

@@ -11,7 +11,7 @@ Two rules of Spark's optimiser move conditions to the sides, and leave out colum
 join itself. Each text that is written is read back by Spark, and must be the part that it was written for.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,7 @@ from mixedmode.analysis.plan_text import PlanText
 from mixedmode.analysis.relations import check_columns
 from mixedmode.analysis.same_plans import PASSED, TextInput
 from mixedmode.analysis.sql_joins import Condition, JoinedRows, SqlJoin
-from mixedmode.analysis.written_sql import free_name, item, own_name
+from mixedmode.analysis.written_sql import free_name, is_free, item, own_name
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError
@@ -128,15 +128,14 @@ class _Reader:
     def side(self, top: _Java, names: Sequence[str] | None = None) -> _Side:
         """Return the rows of a plan.
 
-        names: those of its columns; None: those of the columns that they are below, as far as these are free. The event
-        time of an input is found by its name.
+        names: those of its columns; None: those of the columns that they are below. The event time of an input is found
+        by its name, so what is computed has another one.
         """
         levels, node = _levels(top)
         output = list(items_of(top.output()))
         below = self._below(levels, output)
         if names is None:
-            taken = set[str]()
-            names = [own_name(str(column.name()), taken) for column in below]
+            names = _own_names(zip(output, below, strict=True), items_of(node.output()))
         columns = list(zip(output, names, strict=True))
         source: str | SqlJoin
         if _is_of_inputs(node):
@@ -259,6 +258,17 @@ def _levels(plan: _Java) -> tuple[list[_Java], _Java]:
         levels.insert(0, plan)
         plan = plan.child()
     return levels, plan
+
+
+def _own_names(columns: Iterable[tuple[_Java, _Java]], given: Iterable[_Java]) -> list[str]:
+    """Return names for columns of a side.  columns: each, and the one below that it is. given: those below."""
+    below = {id_of(one): str(one.name()) for one in given}
+    taken = {name.lower() for name in below.values()}
+    passed = [(column, below.pop(id_of(value), None)) for column, value in columns]  # a name is given once
+    return [
+        name if name is not None and is_free(name, ()) else own_name(str(column.name()), taken)
+        for column, name in passed
+    ]
 
 
 def _is_of_inputs(plan: _Java) -> bool:

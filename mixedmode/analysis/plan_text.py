@@ -46,7 +46,8 @@ class PlanText:
     """The text of one sql step, as far as it is written.
 
     inputs: what it reads. named: the columns so far, and their names in the text. kinds: "Aggregate", "Join",
-    "Table" (a join with one) and "Union", as far as it has them.
+    "Table" (a join with one) and "Union", as far as it has them. timed: the ids of columns that are event times. times:
+    in lower case, the names that event times have or had: steps find event times by name, so no other column has one.
     """
 
     def __init__(
@@ -57,11 +58,15 @@ class PlanText:
         columns: Sequence[tuple[_Java, str]],
         *,
         kinds: Collection[str] = (),
+        timed: Collection[int] = (),
+        times: Collection[str] = (),
     ) -> None:
         """Begin with rows.  rows: what FROM has. columns: those of the rows, and their names."""
         self.inputs = tuple(inputs)
         self.named = list(columns)
         self.kinds = set(kinds)
+        self.timed = frozenset(timed)
+        self.times = frozenset(times)
         self._session = session
         self._from = rows
         self._where: str | None = None
@@ -70,9 +75,11 @@ class PlanText:
         self._laterals = 0
 
     @classmethod
-    def over(cls, session: SparkSession, read: TextInput) -> Self:
+    def over(
+        cls, session: SparkSession, read: TextInput, *, timed: Collection[int] = (), times: Collection[str] = ()
+    ) -> Self:
         """Return the text of the rows of an input."""
-        return cls(session, [read], read.name, read.columns)
+        return cls(session, [read], read.name, read.columns, timed=timed, times=times)
 
     @property
     def is_bare(self) -> bool:
@@ -124,7 +131,7 @@ class PlanText:
         """Add the columns of a generator, such as explode; a row becomes several.  is_outer: or one, with NULL."""
         if self._items is not None or self._where is not None:
             self._nest()
-        taken = {name.lower() for name in self._names}
+        taken = {*self.times, *(name.lower() for name in self._names)}
         names = [own_name(str(one.name()), taken) for one in outputs]
         self._laterals += 1
         outer = "OUTER " if is_outer else ""
@@ -146,6 +153,7 @@ class PlanText:
         self._group = [self._text(key, calls) for key in keys]
         self.kinds.add("Aggregate")
         self._show(items, names, calls)
+        self.timed = frozenset()
 
     def arrange(self, columns: Sequence[tuple[_Java, str]]) -> None:
         """Return these of the columns, in this order and with these names, if that is not so already."""
@@ -186,8 +194,7 @@ class PlanText:
     def _show(
         self, items: Sequence[tuple[_Java, _Java]], names: Sequence[str] | None, calls: Mapping[int, _Java]
     ) -> None:
-        taken = set[str]()
-        names = names or [own_name(str(column.name()), taken) for column, _ in items]
+        names = names or self._own_names(items)
         if self._items is None:
             texts = [self._text(value, calls) for _, value in items]
         else:
@@ -195,6 +202,18 @@ class PlanText:
             texts = [known[id_of(value)] for _, value in items]
         self._items = list(zip(texts, names, strict=True))
         self.named = [(column, name) for (column, _), name in zip(items, names, strict=True)]
+        self.timed = frozenset(id_of(column) for column, value in items if self._is_time(value))
+
+    def _is_time(self, value: _Java) -> bool:
+        return kind_of(value) == "AttributeReference" and id_of(value) in self.timed
+
+    def _own_names(self, items: Sequence[tuple[_Java, _Java]]) -> list[str]:
+        """Return names for columns. An event time keeps its own.  items: each column, and its value."""
+        now = {id_of(column): name for column, name in self.named}
+        kept = {now[id_of(value)]: number for number, (_, value) in enumerate(items) if self._is_time(value)}
+        names = {number: name for name, number in kept.items()}
+        taken = {*self.times, *(name.lower() for name in kept)}
+        return [names.get(number) or own_name(str(column.name()), taken) for number, (column, _) in enumerate(items)]
 
     def _nest(self) -> None:
         """Make a subquery of the text so far."""

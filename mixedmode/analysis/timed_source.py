@@ -59,7 +59,10 @@ class TimedSource:
             arguments["computed_columns"] = {event_time: computed}
             columns.append((time.eventTime(), event_time))
             of_columns.append(values[id_of(time.eventTime())])
-        text = PlanText.over(session, TextInput(name, leaf, columns, of_columns))
+        timed = [id_of(time.eventTime()), *(id_of(one) for one, own in columns if own == event_time)]
+        text = PlanText.over(
+            session, TextInput(name, leaf, columns, of_columns), timed=timed, times=[event_time.lower()]
+        )
         if values:
             known = {id_of(column): column for column, _ in columns}
             text.select([(one, known.get(id_of(one), values[id_of(one)])) for one in items_of(time.output())])

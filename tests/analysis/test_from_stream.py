@@ -155,9 +155,10 @@ def test_a_source_has_the_settings_of_the_reader(spark: SparkSession, tmp_path: 
     }
     assert isinstance(job.steps[0], SqlStep)
     assert job.steps[0].sql == (
-        "SELECT window(at, '1 day') AS window, count(1) AS count FROM (SELECT k, ts, at_2 AS at FROM records) "
-        "GROUP BY window(at, '1 day')"
+        "SELECT window(at_2, '1 day') AS window, count(1) AS count FROM (SELECT k, ts, at_2 FROM records) "
+        "GROUP BY window(at_2, '1 day')"
     )
+    assert job.write(Sink.parquet("/out")).validate()["sink"].names == ["window", "count"]
 
 
 def test_a_job_keeps_what_sql_means_in_the_session(spark: SparkSession, tmp_path: Path) -> None:

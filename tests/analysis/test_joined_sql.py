@@ -269,6 +269,11 @@ def test_what_no_join_is_is_refused(spark: SparkSession, sql: str, problem: str)
         ),
         "SELECT o.id, p.no FROM o LEFT JOIN p ON o.id = p.no AND p.at > o.at AND p.at < o.at + INTERVAL 1 DAY",
         "SELECT o.k, p.w, count(*) AS n FROM o FULL JOIN p ON o.id = p.no GROUP BY ALL",
+        # what is computed under the name of the event time is none, and its rows are not late
+        (
+            "SELECT o.id, p.no FROM (SELECT id, k, at - INTERVAL 1 DAY AS at FROM o) o JOIN p ON o.k = p.k AND p.at "
+            "BETWEEN o.at AND o.at + INTERVAL 30 HOURS"
+        ),
         "SELECT a.k, count(*) AS n FROM o a JOIN o b ON a.k = b.k AND a.v < b.v GROUP BY a.k",
     ],
 )

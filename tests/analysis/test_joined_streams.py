@@ -152,6 +152,22 @@ QUERIES: Mapping[str, Query] = {
     "windows over pairs": lambda o, p: (
         on(SOON)(o, p).groupBy(F.window("o.at", "6 hours")).agg(F.count("*").alias("n"), F.max("p.at").alias("last"))
     ),
+    "windows over pairs, by the time of the right": lambda o, p: (
+        on(SOON)(o, p).groupBy(F.window("p.at", "6 hours")).agg(F.count("*").alias("n"))
+    ),
+    "an event time under another name": lambda o, _: (
+        o.selectExpr("at AS placed", "'x' AS at", "k").groupBy(F.window("placed", "6 hours"), "k").count()
+    ),
+    "a computed column with the name of the event time": lambda o, p: (
+        on("o.k = p.k AND p.at BETWEEN o.at AND o.at + INTERVAL 30 HOURS")(
+            o.withColumn("at", F.expr("at - INTERVAL 1 DAY")), p
+        ).select("o.id", "o.at", "p.no")
+    ),
+    "a computed one beside the event time": lambda o, p: (
+        on("o.k = p.k AND p.at BETWEEN o.placed AND o.placed + INTERVAL 4 HOURS", "left")(
+            o.selectExpr("at - INTERVAL 1 DAY AS at", "at AS placed", "id", "k"), p
+        ).select("o.id", "o.at", "p.w")
+    ),
     "an outer join within a time": lambda o, p: on(SOON, "left")(o, p).select("o.id", "o.at", "p.w"),
     "a column that is computed below an outer join": lambda o, p: (
         on(SOON, "left")(o, p.withColumn("w", F.coalesce("w", F.lit(0)))).select("id", F.coalesce("w", F.lit(7)))
@@ -251,6 +267,20 @@ def test_a_join_returns_the_rows_of_sparks_batch(
         (
             lambda o, p: o.select("k").union(p.withWatermark("at", "2 hours").select("k")),
             "found=a second withWatermark",
+        ),
+        (
+            lambda o, _: o.withColumn("at", F.expr("at - INTERVAL 1 DAY")).groupBy(F.window("at", "1 day")).count(),
+            "for the column that it goes by, .* found=window without a watermark",
+        ),
+        (
+            lambda o, p: (
+                o.select("at").union(p.selectExpr("at - INTERVAL 1 DAY")).groupBy(F.window("at", "1 day")).count()
+            ),
+            "found=window without a watermark",
+        ),
+        (
+            lambda o, _: o.selectExpr("id", "at - INTERVAL 1 DAY AS at").dropDuplicatesWithinWatermark(["id"]),
+            "found=DeduplicateWithinWatermark without a watermark",
         ),
         (lambda o, p: o.select("k").intersect(p.select("k")), "Use a step with join, of type semi. found=Intersect"),
         (lambda o, p: o.unionByName(o.sparkSession.createDataFrame([], p.schema), True), "found=Union"),
