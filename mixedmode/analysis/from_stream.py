@@ -129,8 +129,8 @@ class StreamReader:
             call, below = None, node.child()
             if kind == "Aggregate":
                 aggregated = Aggregated.of(self._session, node)
-                if aggregated is None or not aggregated.keys:
-                    refuse("an aggregate without keys, or with several sets of them", "Use groupBy with keys.")
+                if aggregated is None:
+                    refuse("an aggregate with several sets of keys", "Use groupBy with one set, and unite the results.")
                 windows = window_call(aggregated)
                 if windows is not None:
                     call, below = windows[0], windows[1].child

@@ -111,7 +111,7 @@ def grouped_sql(
         return _distinct_rows(session, query, step, top, name, where)
     aggregated = Aggregated.of(session, top)
     parts = None if aggregated is None else before_group_by(step.sql)
-    if aggregated is None or parts is None or not aggregated.keys:
+    if aggregated is None or parts is None:
         return None
     try:
         return _Grouping(session, step, aggregated, where).steps(query, name, parts)

@@ -224,7 +224,7 @@ class PlanText:
         """Return the text, before it is compared."""
         items = "*" if self._items is None else ", ".join(item(*one) for one in self._items)
         where = "" if self._where is None else f" WHERE {self._where}"
-        group = "" if self._group is None else f" GROUP BY {', '.join(self._group)}"
+        group = f" GROUP BY {', '.join(self._group)}" if self._group else ""
         return f"SELECT {items} FROM {self._from}{where}{group}"  # noqa: S608 - the job's own SQL
 
     def _text(self, expression: _Java, calls: Mapping[int, _Java] | None = None) -> str:

@@ -1,7 +1,8 @@
 """The queries of a SQL text, found without Spark: words outside of quotes and comments, by their parentheses.
 
 Example: in `WITH c AS (SELECT 1) SELECT k FROM c WHERE k > 0 GROUP BY k`, the text before the GROUP BY has the parts
-`WITH c AS (SELECT 1) ` and `FROM c WHERE k > 0 `.
+`WITH c AS (SELECT 1) ` and `FROM c WHERE k > 0 `. A query without GROUP BY that calls an aggregate function has an
+aggregate, over all rows.
 """
 
 import re
@@ -9,18 +10,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from mixedmode.config.calls import AGGREGATE_WORDS
+
 __all__ = ["InnerQuery", "before_group_by", "before_qualify", "has_groups", "inner_queries", "without_distinct"]
 
-#: text that is skipped, or a word, a parenthesis or a comma; a backslash escapes in strings, as in Spark
+#: text that is skipped, or a word, a parenthesis or a comma; a backslash escapes in strings, as in Spark. The ANY of
+#: LIKE ANY ('a%', 'b%') is no aggregate
 _TOKEN = re.compile(
-    r"""(?P<skipped>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/)|(?P<token>`[^`]*`|\w+|[(),])""", re.DOTALL
+    r"""(?P<skipped>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/|\bi?like\s+(?:any|some)\b)"""
+    r"|(?P<token>`[^`]*`|\w+|[(),])",
+    re.DOTALL | re.IGNORECASE,
 )
 _IN_DEFINITION = frozenset({"as", "(", "max"})  # what may follow a parenthesis in WITH
 
 
 @dataclass(frozen=True, slots=True)
 class InnerQuery:
-    """A query in parentheses that has a GROUP BY, a DISTINCT or a ROW_NUMBER, but none in a query inside it.
+    """A query in parentheses that has an aggregate, a DISTINCT or a ROW_NUMBER, but none in a query inside it.
 
     sql: its text, with those definitions of WITH around it that it names. before, after: the text around it.
     """
@@ -48,8 +54,8 @@ class _Query:
     """A query between parentheses, or the whole text.
 
     start, end: its positions. body: where it begins after WITH. select, from_: positions of the last SELECT and of its
-    FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify: positions of DISTINCT and
-    QUALIFY. has_ranks: it has ROW_NUMBER.
+    FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify, having: positions of DISTINCT,
+    QUALIFY and HAVING. aggregates: it calls an aggregate function. has_ranks: it has ROW_NUMBER.
     """
 
     start: int
@@ -61,6 +67,8 @@ class _Query:
     groups: list[tuple[int | None, int | None, int]] = field(default_factory=list)
     distinct: list[int] = field(default_factory=list)
     qualify: list[int] = field(default_factory=list)
+    having: list[int] = field(default_factory=list)
+    aggregates: bool = False
     has_ranks: bool = False
     definitions: list[_Definition] = field(default_factory=list)
     is_recursive: bool = False
@@ -84,6 +92,10 @@ class _Query:
                 self.from_ = position
             case _, "qualify":
                 self.qualify.append(position)
+            case _, "having":
+                self.having.append(position)
+            case word, "(" if word in AGGREGATE_WORDS:
+                self.aggregates = True
             case _, "row_number":
                 self.has_ranks = True
             case "group", "by":
@@ -103,16 +115,18 @@ class _Query:
 
     @property
     def is_grouped(self) -> bool:
-        """True if the query itself has a GROUP BY, a DISTINCT or a ROW_NUMBER."""
-        return bool(self.groups or self.distinct) or self.has_ranks
+        """True if the query itself has an aggregate, a DISTINCT or a ROW_NUMBER."""
+        return bool(self.groups or self.distinct) or self.aggregates or self.has_ranks
 
 
 def before_group_by(sql: str) -> tuple[str, str] | None:
-    """Return (the text before the SELECT of the only GROUP BY, that from its FROM to the GROUP BY).
+    """Return (the text before the SELECT of an aggregate, that from its FROM to GROUP BY, to HAVING, or to the end).
 
-    None if there is not one GROUP BY outside of parentheses, or no FROM after SELECT.
+    None if there are several GROUP BY outside of parentheses, or no FROM after SELECT.
     """
-    groups = _queries(sql)[-1].groups
+    query = _queries(sql)[-1]
+    over_all = [(query.select, query.from_, query.having[0] if query.having else query.end)]
+    groups = query.groups or over_all
     if len(groups) != 1 or groups[0][0] is None or groups[0][1] is None:
         return None
     select, from_, end = groups[0]
@@ -137,12 +151,12 @@ def without_distinct(sql: str) -> str | None:
 
 
 def has_groups(sql: str) -> bool:
-    """Return whether a text has a GROUP BY, a DISTINCT after SELECT or a ROW_NUMBER."""
+    """Return whether a text has an aggregate, a DISTINCT after SELECT or a ROW_NUMBER."""
     return any(query.is_grouped for query in _queries(sql))
 
 
 def inner_queries(sql: str) -> list[InnerQuery]:
-    """Return the queries in parentheses with a GROUP BY, a DISTINCT or a ROW_NUMBER, each after those inside it."""
+    """Return the queries in parentheses with an aggregate, a DISTINCT or a ROW_NUMBER, each after those inside it."""
     return [_inner(sql, query) for query in _queries(sql)[:-1] if query.is_grouped]
 
 

@@ -32,7 +32,8 @@ def selected(
         (one, str(one.name()) if _NO_ALIAS in str(one.qualifier().toString()) else None) for one in read.values()
     ]
     texts = columns_over(session, columns, [value for value, _ in wanted])
-    items = ", ".join(item(text, name) for text, (_, name) in zip(texts, wanted, strict=True))
+    # a row has a column, although count(*) reads none
+    items = ", ".join(item(text, name) for text, (_, name) in zip(texts, wanted, strict=True)) or "true AS is_row"
     prefix, rest = parts
     sql = f"{prefix}SELECT {items} {rest.strip()}"
     if shape_of(top_of(analysed_plan(session, sql)).child()) != shape_of(source):

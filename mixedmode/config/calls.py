@@ -73,6 +73,8 @@ _INSTEAD = {
     "group_concat": "take collect_list(x, 100), and array_join in a sql step after this one",
 }
 _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)}
+#: all spellings
+AGGREGATE_WORDS = frozenset(_CANONICAL)
 _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
 _FILTER = re.compile(r"filter\s*\(\s*where\b", re.ASCII | re.IGNORECASE)
 _DISTINCT = re.compile(r"distinct\b", re.IGNORECASE)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Discriminator, Field, Tag
 
 from mixedmode.config.async_maps import AsyncMapStep
+from mixedmode.config.calls import AGGREGATE_WORDS
 from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.fields import (
@@ -38,7 +39,9 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 RANK_COLUMN = "rank"
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _KEYED = re.compile(
-    rf"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,", re.IGNORECASE
+    rf"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\b(?:{'|'.join(AGGREGATE_WORDS)})\s*\("
+    rf"|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,",
+    re.IGNORECASE,
 )
 
 
@@ -53,7 +56,7 @@ class SqlStep(Reading):
 
     @property
     def may_be_keyed(self) -> bool:
-        """True if the text has GROUP BY, DISTINCT, ROW_NUMBER or a join, so the step may have state and subtasks.
+        """True if the text has an aggregate, DISTINCT, ROW_NUMBER or a join, so the step may have state and subtasks.
 
         Only Spark knows for certain.
         """

@@ -50,7 +50,8 @@ class BatchSteps:
         if isinstance(step, KeyedAggregateStep):
             assert step.window is None
             calls = [f"{call} AS `{name}`" for name, call in step.aggregate.items()]
-        sql = f"SELECT {', '.join([*keys, *calls])} FROM given GROUP BY {', '.join(keys)}"
+        group = f" GROUP BY {', '.join(keys)}" if keys else ""
+        sql = f"SELECT {', '.join([*keys, *calls])} FROM given{group}"
         if isinstance(step, TopStep):
             order = [
                 f"{by.expression} {'DESC' if by.descending else 'ASC'} NULLS {'FIRST' if by.nulls_first else 'LAST'}"

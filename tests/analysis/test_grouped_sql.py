@@ -160,7 +160,6 @@ def test_what_a_keyed_step_does_not_have_is_refused(
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT count(*) AS n FROM t",
         "SELECT k, v, count(*) AS n FROM t GROUP BY CUBE (k, v)",
         "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n",
         "SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, v FROM t",

@@ -16,12 +16,16 @@ from mixedmode.analysis.query_text import before_group_by, before_qualify, has_g
         ('SELECT \'FROM x\', `from`, "it\\" FROM" FROM t GROUP BY 1', ("", "FROM t ")),
         ("SELECT k -- FROM x GROUP BY y\nFROM t /* GROUP BY z */ GROUP BY k", ("", "FROM t /* GROUP BY z */ ")),
         ("SELECT 'it''s' AS s FROM t WHERE s = 'a group by b' GROUP BY s", ("", "FROM t WHERE s = 'a group by b' ")),
-        ("SELECT n + 1 FROM (SELECT count(*) AS n FROM t GROUP BY k) WHERE n > 1", None),
+        (
+            "SELECT max(n) FROM (SELECT count(*) AS n FROM t) HAVING max(n) > 1",
+            ("", "FROM (SELECT count(*) AS n FROM t) "),
+        ),
+        ("SELECT max(v) FROM t WHERE v > 1", ("", "FROM t WHERE v > 1")),
+        ("SELECT max(v)", None),
         (
             "SELECT k FROM (SELECT * FROM t WHERE v IN (1, 2)) AS x GROUP BY k",
             ("", "FROM (SELECT * FROM t WHERE v IN (1, 2)) AS x "),
         ),
-        ("SELECT k FROM t", None),
         ("SELECT k FROM (SELECT k FROM t GROUP BY k) GROUP BY k", ("", "FROM (SELECT k FROM t GROUP BY k) ")),
         ("SELECT k FROM t GROUP BY k UNION SELECT k FROM t GROUP BY k", None),
         ("FROM t SELECT k, sum(v) GROUP BY k", None),
@@ -103,7 +107,12 @@ def test_the_text_without_distinct(sql: str, expected: str | None) -> None:
                 "SELECT k FROM (SELECT * FROM r1) WHERE n = 1",
             ],
         ),
+        (
+            "SELECT n FROM (SELECT count(*) AS n FROM t)",
+            ["SELECT count(*) AS n FROM t", "SELECT n FROM (SELECT * FROM r1)"],
+        ),
         ("SELECT count(DISTINCT k), max(v) OVER (PARTITION BY k) FROM t", []),
+        ("SELECT k FROM (SELECT k FROM t WHERE k LIKE ANY ('a%', 'b%'))", []),
         ("SELECT ')' FROM (SELECT k FROM t WHERE s = '(SELECT DISTINCT k)')", []),
     ],
 )
@@ -132,4 +141,6 @@ def test_a_text_with_groups() -> None:
     assert has_groups("SELECT * FROM (SELECT ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) FROM t)")
     assert has_groups("SELECT * FROM (SELECT k FROM t group by k)")
     assert has_groups("select DISTINCT k FROM t")
+    assert has_groups("select Max(k) FROM t")
+    assert not has_groups("SELECT max FROM t WHERE k LIKE ANY ('a%', 'b%')")
     assert not has_groups("SELECT 'GROUP BY', a IS DISTINCT FROM b FROM t")

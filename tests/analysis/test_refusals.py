@@ -101,7 +101,10 @@ def is_accepted(spark: SparkSession, steps: Job) -> bool:
 
 
 def test_sql_over_many_records_is_refused_with_its_place(spark: SparkSession, folder: Path) -> None:
-    assert refusal(spark, job(folder).sql("SELECT count(*) AS n FROM t")) == STATEFUL + ONE_GROUP_BY
+    assert (
+        refusal(spark, job(folder).sql("SELECT count(*) AS n FROM t UNION ALL SELECT max(v) FROM t"))
+        == STATEFUL + ONE_GROUP_BY
+    )
 
 
 def test_sql_over_many_records_is_refused_in_batch_too(spark: SparkSession, folder: Path) -> None:

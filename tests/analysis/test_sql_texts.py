@@ -71,6 +71,7 @@ SHAPES = st.sampled_from(
 #: texts around a GROUP BY whose first column is c0
 AROUND = [
     "{0}",
+    "SELECT count(*) AS n, min(c0) AS least FROM ({0})",
     "SELECT c0, c0 IS NULL AS is_none FROM ({0}) WHERE c0 IS NOT NULL",
     "SELECT count(*) AS n, c0 FROM ({0}) AS g GROUP BY c0 HAVING n > 1 OR c0 IS NULL",
     "WITH g AS ({0}), h AS (SELECT c0 IS NULL AS x, count(*) AS n FROM g GROUP BY 1) SELECT max(n) FROM h GROUP BY x",
@@ -82,10 +83,10 @@ AROUND = [
 
 @st.composite
 def queries(draw: st.DrawFn) -> str:
-    keys = draw(st.lists(KEYS, min_size=1, max_size=3, unique=True))
+    keys = draw(st.lists(KEYS, max_size=3, unique=True))
     items = list[str]()
     for number in range(draw(st.integers(1, 4))):
-        first = draw(st.one_of(CALLS, st.sampled_from(keys)))
+        first = draw(st.one_of(CALLS, st.sampled_from(keys)) if keys else CALLS)
         items.append(f"{draw(SHAPES).format(first, first)} AS c{number}")
     if draw(st.booleans()):
         items += keys
@@ -94,7 +95,8 @@ def queries(draw: st.DrawFn) -> str:
     )
     having = draw(st.sampled_from(["", " HAVING count(*) > 2", " HAVING max(v) IS NOT NULL", " HAVING sum(v) <> 1"]))
     source = draw(st.sampled_from(["t AS x", "(SELECT * FROM t WHERE at IS NOT NULL) x"]))
-    sql = f"SELECT {', '.join(items)} FROM {source}{where} GROUP BY {', '.join(keys)}{having}"
+    group = f" GROUP BY {', '.join(keys)}" if keys else ""
+    sql = f"SELECT {', '.join(items)} FROM {source}{where}{group}{having}"
     return draw(st.sampled_from(AROUND)).format(sql)
 
 
@@ -263,6 +265,9 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
             "FROM t GROUP BY s, window(at, '2 hours')) GROUP BY window.start, window.end"
         ),
         "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",
+        "SELECT count(*) AS n, sum(v) / count(v) AS mean, max(at) AS last FROM t WHERE v > 1 HAVING count(*) > 2",
+        "SELECT avg(n) AS mean, max(n) FROM (SELECT k, s, count(*) AS n FROM t GROUP BY k, s)",
+        "SELECT n + 1 AS n, 'all' AS what FROM (SELECT count(DISTINCT s) AS n FROM t) WHERE n > 0",
         f"SELECT k, v, s FROM ({RANKED}) WHERE n = 1",
         (
             "SELECT k, n, s, c FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY c DESC, s) AS n FROM "
