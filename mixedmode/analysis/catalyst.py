@@ -7,7 +7,7 @@ of the JVM is a round trip, so only those expressions are read that a check need
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from typing import Any
@@ -116,35 +116,67 @@ def compared_type(session: SparkSession, left: str, right: str) -> DataType:
 def column_ids(frame: DataFrame) -> dict[str, int]:
     """Return {name of a column in lower case: its id}. A column that is passed on keeps its id, also if it is renamed.
 
-    Spark assigns a new id to a renamed column; then the id here is that of the column before.
+    Spark assigns a new id to a renamed column; then the id here is that of the column before. A field of a struct that
+    the plan itself makes of columns is the column.
     """
     plan = analysed(frame)
-    renamed = {own: before for own, before in _renamed(plan, {}) if own != before}  # Spark may keep the id, too
-    found = {}
-    for name, own in columns_of(plan.output()):
-        number = own
-        while number in renamed:
-            number = renamed[number]
-        found[name.lower()] = number
-    return found
+    passed = _Passed()
+    passed.read(plan)
+    return {name.lower(): passed.first(own) for name, own in columns_of(plan.output())}
 
 
-def _renamed(plan: _Java, defined: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield (id, id before) of each column that a projection or the name of a query only renames.
+@dataclass(slots=True)
+class _Passed:
+    """The columns that projections and names of queries in a plan pass on.
 
-    defined: {id of a query of WITH that is read before: the ids of its columns}.
+    before: {id: id of the column that it is}. made: {id of a struct: ids of its fields; None for other values}.
+    fields: {id: (id of a struct, number of the field)}. defined: {id of a query of WITH: ids of its columns}.
     """
-    kind = kind_of(plan)
-    if kind == "CTERelationDef":
-        defined[plan.id()] = ids_of(plan.output())
-    elif kind == "CTERelationRef":
-        yield from zip(ids_of(plan.output()), defined.get(plan.cteId(), ()), strict=False)
-    elif kind == "Project":
-        for expression in items_of(plan.projectList()):
-            if kind_of(expression) == "Alias" and kind_of(expression.child()) == "AttributeReference":
-                yield id_of(expression), id_of(expression.child())
-    for child in items_of(plan.children()):
-        yield from _renamed(child, defined)
+
+    before: dict[int, int] = field(default_factory=dict)
+    made: dict[int, list[int | None]] = field(default_factory=dict)
+    fields: dict[int, tuple[int, int]] = field(default_factory=dict)
+    defined: dict[int, list[int]] = field(default_factory=dict)
+
+    def read(self, plan: _Java) -> None:
+        """Read a plan and all plans below it."""
+        kind = kind_of(plan)
+        if kind == "CTERelationDef":
+            self.defined[plan.id()] = ids_of(plan.output())
+        elif kind == "CTERelationRef":
+            columns = zip(ids_of(plan.output()), self.defined.get(plan.cteId(), ()), strict=False)
+            self.before |= {own: before for own, before in columns if own != before}  # Spark may keep the id, too
+        elif kind == "Project":
+            for expression in items_of(plan.projectList()):
+                if kind_of(expression) == "Alias":
+                    self._read_alias(id_of(expression), expression.child())
+        for child in items_of(plan.children()):
+            self.read(child)
+
+    def _read_alias(self, own: int, value: _Java) -> None:
+        kind = kind_of(value)
+        if kind == "AttributeReference":
+            self.before[own] = id_of(value)
+        elif kind == "CreateNamedStruct":
+            self.made[own] = [
+                id_of(one) if kind_of(one) == "AttributeReference" else None for one in items_of(value.valExprs())
+            ]
+        elif kind == "GetStructField" and kind_of(value.child()) == "AttributeReference":
+            self.fields[own] = (id_of(value.child()), int(value.ordinal()))
+
+    def first(self, number: int) -> int:
+        """Return the id of the column that one is."""
+        while True:
+            while number in self.before:
+                number = self.before[number]
+            if number not in self.fields:
+                return number
+            struct, place = self.fields[number]
+            before = self.made.get(self.first(struct), [])
+            column = before[place] if place < len(before) else None
+            if column is None:
+                return number
+            number = column
 
 
 def analysed(frame: DataFrame) -> _Java:

@@ -4,16 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, companion, projected, replaced, value_of
+from mixedmode.config.calls import quoted
 
-__all__ = ["Aggregated", "Shown", "Windowed", "top_of", "windows_of"]
+__all__ = ["Aggregated", "Shown", "Windowed", "has_aggregate", "has_windows", "marked", "top_of", "windows_of"]
 
 _Java = Any  # an object of the JVM
 
 _ABOVE = frozenset({"Filter", "Project"})  # nodes of HAVING
+_PASSING = frozenset({"Filter", "Generate", "SubqueryAlias"})  # nodes that pass the columns of their input on
 _SETS = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
 #: what Spark notes at the column of windows that it makes
 _WINDOW_MARKS = ("spark.timeWindow", "spark.sessionWindow")
@@ -86,13 +89,16 @@ class Aggregated:
 
 @dataclass(frozen=True, slots=True)
 class Windowed:
-    """The windows of an aggregate.  key: the id of the key that they are. time: the column that they go by. child: the
-    input of the aggregate without them.
+    """The windows of an aggregate.
+
+    key: the id of the key that they are. time: the column that they go by. child: the input of the aggregate without
+    them. inner: the column of windows whose window_time the time is, if it is one.
     """
 
     key: int
     time: _Java
     child: _Java
+    inner: _Java | None = None
 
 
 def top_of(plan: _Java) -> _Java:
@@ -105,7 +111,8 @@ def windows_of(aggregated: Aggregated) -> Windowed | None:
 
     Spark makes a column of the windows of each row, and leaves out rows without a time.
     """
-    found = [number for number, key in aggregated.keys.items() if _is_window(key)]
+    made = ((number, key) for number, key in aggregated.keys.items() if _is_window(key))
+    found = [number for number, key in made if not has_windows(aggregated.child, key)]
     if not found:
         return None
     node, time = aggregated.child, None
@@ -117,7 +124,48 @@ def windows_of(aggregated: Aggregated) -> Windowed | None:
             node = node.child()
     if time is None or kind_of(time) != "AttributeReference":
         raise TextLostError(str(aggregated.keys[found[0]].sql()))
-    return Windowed(found[0], time, node)
+    inner = _inner_windows(node, time)
+    return Windowed(found[0], time, node) if inner is None else Windowed(found[0], time, node.child(), inner)
+
+
+def marked(frame: DataFrame, column: str) -> DataFrame:
+    """Return the same rows, in which Spark knows that a column has windows."""
+    of_windows = F.col(quoted(column)).alias(column, metadata={_WINDOW_MARKS[0]: True})
+    return frame.select(*(of_windows if name == column else quoted(name) for name in frame.columns))
+
+
+def has_aggregate(plan: _Java) -> bool:
+    """Return whether there is an aggregate in a plan."""
+    return kind_of(plan) == "Aggregate" or any(map(has_aggregate, items_of(plan.children())))
+
+
+def _inner_windows(plan: _Java, time: _Java) -> _Java | None:
+    """Return the column of windows whose window_time Spark adds as `time` in a plan; None if that is another column."""
+    added = items_of(plan.projectList()) if kind_of(plan) == "Project" else ()
+    value = next((value_of(one) for one in added if id_of(one) == id_of(time)), None)
+    if value is None or kind_of(value) != "PreciseTimestampConversion":
+        return None
+    window = value.child().left().child().child()  # of the microseconds of its end, minus 1
+    return window if has_windows(plan.child(), window) else None
+
+
+def has_windows(plan: _Java, column: _Java) -> bool:
+    """Return whether all values in a column of a plan are windows of an aggregate below it.
+
+    Spark itself looks at the first part of a union only.
+    """
+    kind = kind_of(plan)
+    if kind == "Expand":
+        return id_of(column) in ids_of(plan.child().output()) and has_windows(plan.child(), column)
+    if kind == "Union":
+        place = ids_of(plan.output()).index(id_of(column))
+        return all(has_windows(one, one.output().apply(place)) for one in items_of(plan.children()))
+    if kind == "Project":
+        made = next((value_of(one) for one in items_of(plan.projectList()) if id_of(one) == id_of(column)), None)
+        return made is not None and kind_of(made) == "AttributeReference" and has_windows(plan.child(), made)
+    if kind in _PASSING:
+        return has_windows(plan.child(), column)
+    return _is_window(column)
 
 
 def _time_in(condition: _Java) -> _Java | None:

@@ -189,6 +189,10 @@ class StreamReader:
         if level.kind == _TIME:
             once = "once" if self._is_chain else "once for each stream, before they are joined"
             refuse("a second withWatermark", f"A source has one watermark: call withWatermark {once}.")
+        if level.window is not None and level.window.is_inner:
+            if id_of(level.window.time) not in rows.text.windows:
+                refuse("windows of windows", "Between the two groupBy may be where and select.")
+            return
         if level.window is not None:
             found, times = level.window.function, [level.window.time]
         elif level.kind == _WITHIN:
@@ -218,8 +222,9 @@ class StreamReader:
     def _end_step(self, rows: _Rows) -> None:
         """Make a step of the text of rows, unless it returns an input as it is."""
         if not rows.text.is_bare:
-            name = self._add(SqlStep(sql=rows.text.sql(rows.top)), rows.text)
+            name, windows = self._add(SqlStep(sql=rows.text.sql(rows.top)), rows.text), rows.text.windows
             self._go_on(rows, name, rows.top, rows.text.named)
+            rows.text.windows = windows
 
     def _go_on(self, rows: _Rows, name: str, top: _Java, columns: Sequence[tuple[_Java, str]]) -> None:
         read, before = TextInput.of_columns(name, top, columns), rows.text

@@ -15,10 +15,18 @@ from typing import Any, Self
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
-from mixedmode.analysis.catalyst_aggregates import Aggregated, top_of, windows_of
+from mixedmode.analysis.catalyst import AnalysedQuery, analysed, analysed_plan
+from mixedmode.analysis.catalyst_aggregates import Aggregated, has_windows, top_of, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, shape_of
+from mixedmode.analysis.catalyst_texts import (
+    TextLostError,
+    columns_over,
+    no_rows,
+    renamed,
+    replaced,
+    shape_of,
+    value_of,
+)
 from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.query_text import before_group_by, without_distinct
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
@@ -27,20 +35,17 @@ from mixedmode.config.calls import AggregateCall, quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.window import WINDOW_BOUNDS
 
-__all__ = ["WINDOWS_OF_RESULTS", "GroupedSql", "grouped_sql"]
+__all__ = ["GroupedSql", "grouped_sql"]
 
 _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
 _NUMBER = re.compile(r"CAST\(([\d.]+)BD AS DOUBLE\)")  # a number that Spark reads as a double
 _WINDOW = "window"
-_AS_STRUCT = f"(SELECT *, named_struct('start', window_start, 'end', window_end) AS {_WINDOW} FROM {PREVIOUS})"  # noqa: S608
+_START, _END = (field.name for field in WINDOW_BOUNDS)
+_WINDOW_TIME = "window_time"  # the event time of the results of windows
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
-#: what to write for windows of the results of a GROUP BY
-WINDOWS_OF_RESULTS = (
-    "For windows of the results of a GROUP BY, write it as a step with key-by, window and aggregate, and the other one "
-    "in a sql step after it, with window(window_time, ...)."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class GroupedSql:
 
     before: returns the columns that `step` reads. after: makes rows of the results of `step`; None if these are the
     rows already. types: {column: its type} of the rows. time: the column that the windows go by, if there are any.
+    windows: the column of the rows that has these windows, if one has.
     """
 
     before: SqlStep
@@ -56,6 +62,7 @@ class GroupedSql:
     after: SqlStep | None
     types: Mapping[str, str]
     time: str | None = None
+    windows: str | None = None
 
     def over_changes(self) -> Self:
         """Return the steps for an input that may retract rows: a key is in the result as long as it has a row."""
@@ -78,7 +85,8 @@ class GroupedSql:
             msg = (
                 f"{where}: windows go by event time, and this column of the results of a keyed step is none. Pairs of "
                 "a join have the event time of a side if its conditions bound the distance of the two times, below and "
-                f"above. {WINDOWS_OF_RESULTS} found={self.time}"
+                "above. Results of windows have these windows: write window(w, '1 day') over a query with window(...) "
+                f"AS w. found={self.time}"
             )
         else:
             msg = (
@@ -165,32 +173,57 @@ class _Grouping:
         self._keys = {n: key for n, key in aggregated.keys.items() if self._windowed is None or n != self._windowed.key}
         self._check_keys()
         self._names = self._chosen_names()
+        self._bounds = self._bounds_of_windows()
         self._columns = self._read_columns()
 
     def steps(self, query: AnalysedQuery, name: str, parts: tuple[str, str]) -> GroupedSql:
         """Return the steps.  parts: the text before the SELECT, and that from FROM to GROUP BY."""
         types = types_of(query.frame(self._session))
-        time = None if self._windowed is None else str(self._windowed.time.name())
-        return GroupedSql(self._before(parts), self._step(name), self._after(), types, time)
+        of_windows = [*self._bounds] if self._windowed is None else [self._windowed.key]
+        shown = (one.name for one in self._aggregated.shown if self._aggregated.root_of(one.value) in of_windows)
+        time = None if self._windowed is None else self._time
+        return GroupedSql(self._before(parts), self._step(name), self._after(), types, time, next(shown, None))
+
+    @property
+    def _time(self) -> str:
+        """The name of the column that windows go by."""
+        assert self._windowed is not None
+        return str(self._windowed.time.name()) if self._windowed.inner is None else _WINDOW_TIME
 
     def _check_keys(self) -> None:
-        """Raise InvalidJobError for a key with fields, such as the windows of another GROUP BY."""
+        """Raise InvalidJobError for a key with fields, but for the windows of another GROUP BY."""
         for key in self._keys.values():
-            if kind_of(key.dataType()) == "StructType":
+            if kind_of(key.dataType()) == "StructType" and not self._has_windows(key):
                 msg = (
                     f"{self._where}: a value with fields cannot be a key here. Group by its fields, as in GROUP BY "
-                    f"window.start, window.end. found={_shown(key)}"
+                    f"place.city, place.street. found={_shown(key)}"
                 )
                 raise InvalidJobError(msg)
+
+    def _has_windows(self, key: _Java) -> bool:
+        return kind_of(key) == "AttributeReference" and has_windows(self._aggregated.child, key)
+
+    def _bounds_of_windows(self) -> dict[int, tuple[str, str]]:
+        """Return {id of a key that has windows: names of their start and end}, which are keys in its place.
+
+        By the names of the bounds of windows, a keyed step knows that its results are final with the windows.
+        """
+        found = [number for number, key in self._keys.items() if kind_of(key.dataType()) == "StructType"]
+        if self._windowed is None and len(found) == 1:
+            return {found[0]: (_START, _END)}
+        taken = {*map(str.lower, self._names.values()), *WINDOW_COLUMNS}
+        names = {number: (f"{self._names[number]}_start", f"{self._names[number]}_end") for number in found}
+        return {number: (free_name(start, taken), free_name(end, taken)) for number, (start, end) in names.items()}
 
     def _chosen_names(self) -> dict[int, str]:
         """Return {id: name} of the keys and calls: that of a result which is one of them, or one made of its text."""
         aggregated = self._aggregated
-        taken = set(WINDOW_COLUMNS) if self._windowed else set[str]()
+        has_windows = self._windowed is not None or any(map(self._has_windows, self._keys.values()))
+        taken = set(WINDOW_COLUMNS) if has_windows else set[str]()
         names = {}
         if self._windowed is not None:
             names[self._windowed.key] = _WINDOW
-            taken |= {_WINDOW, str(self._windowed.time.name()).lower()}
+            taken |= {_WINDOW, self._time.lower()}
         for shown in aggregated.shown:
             root = aggregated.root_of(shown.value)
             if root is not None and root not in names and is_free(shown.name, taken):
@@ -203,12 +236,11 @@ class _Grouping:
 
     def _read_columns(self) -> dict[int, tuple[_Java, str]]:
         """Return {id: (column, its name for the step)} of the columns of the input that calls and windows read."""
-        taken = {self._names[number].lower() for number in self._keys}
+        taken = {name.lower() for number in self._keys for name in self._key_names(number)}
         found = {}
         if self._windowed is not None:
-            time = self._windowed.time
-            found[id_of(time)] = (time, str(time.name()))
-            taken.add(str(time.name()).lower())
+            found[id_of(self._windowed.time)] = (self._windowed.time, self._time)
+            taken.add(self._time.lower())
         plain = {id_of(key): self._names[n] for n, key in self._keys.items() if kind_of(key) == "AttributeReference"}
         for call in self._aggregated.calls.values():
             for column in items_of(call.references().toSeq()):
@@ -217,15 +249,29 @@ class _Grouping:
                     found[number] = (column, plain.get(number) or free_name(str(column.name()), taken))
         return found
 
+    def _key_names(self, number: int) -> Sequence[str]:
+        """Return the names of the columns that a key is: its own, or those of the start and the end of windows."""
+        return self._bounds.get(number) or (self._names[number],)
+
+    def _key_values(self, number: int) -> Sequence[_Java]:
+        key = self._keys[number]
+        return _window_values(self._session, key, ["start", "end"]) if number in self._bounds else (key,)
+
     def _before(self, parts: tuple[str, str]) -> SqlStep:
         """Return the sql of the keys and columns. Its FROM and WHERE are those of the text, word by word."""
-        keys = [(key, self._names[number]) for number, key in self._keys.items()]
+        keys = [column for n in self._keys for column in zip(self._key_values(n), self._key_names(n), strict=True)]
         wanted = keys + [column for column in self._columns.values() if column[1] not in {name for _, name in keys}]
-        child = self._aggregated.child if self._windowed is None else self._windowed.child
+        child = self._aggregated.child
+        if self._windowed is not None:
+            child = self._windowed.child
+            if self._windowed.inner is not None:
+                (value,) = _window_values(self._session, self._windowed.inner, ["end - INTERVAL '0.000001' SECOND"])
+                time = {id_of(self._windowed.time): value}
+                wanted = [(replaced(self._session, column, time), name) for column, name in wanted]
         return selected(self._session, self._given, parts, wanted, child)
 
     def _step(self, name: str) -> KeyedAggregateStep | DeduplicateStep:
-        keys = [self._names[number] for number in self._keys]
+        keys = [name for number in self._keys for name in self._key_names(number)]
         texts = columns_over(self._session, [*self._columns.values()], [*self._aggregated.calls.values()])
         calls = {self._names[n]: self._call(text) for n, text in zip(self._aggregated.calls, texts, strict=True)}
         settings: dict[str, object] = {"key-by": keys} if keys else {}
@@ -259,7 +305,7 @@ class _Grouping:
         aggregated, names = self._aggregated, self._names
         roots = [aggregated.root_of(shown.value) for shown in aggregated.shown]
         is_same = [names.get(-1 if root is None else root) for root in roots] == [one.name for one in aggregated.shown]
-        is_whole = self._windowed is None and roots == [*self._keys, *aggregated.calls]
+        is_whole = self._windowed is None and not self._bounds and roots == [*self._keys, *aggregated.calls]
         if is_same and is_whole and not aggregated.conditions:
             return None
         given = [(column, names[number]) for number, column in aggregated.columns.items()]
@@ -268,9 +314,30 @@ class _Grouping:
         texts = columns_over(self._session, given, [*values, *aggregated.conditions], made_of=made_of)
         items = ", ".join(item(text, one.name) for text, one in zip(texts, aggregated.shown, strict=False))
         conditions = " AND ".join(texts[len(values) :])
-        source = PREVIOUS if self._windowed is None else _AS_STRUCT
+        windows = {names[number]: bounds for number, bounds in self._bounds.items()}
+        if self._windowed is not None:
+            windows[_WINDOW] = (_START, _END)
+        source = _with_windows(windows) if windows else PREVIOUS
         where = f" WHERE {conditions}" if conditions else ""
         return with_text(self._given, f"SELECT {items} FROM {source}{where}")  # noqa: S608 - the job's own SQL
+
+
+def _window_values(session: SparkSession, window: _Java, of_fields: Sequence[str]) -> list[_Java]:
+    """Return expressions over a column of windows.  of_fields: their texts over its fields, start and end."""
+    column = renamed(session, window, _WINDOW)
+    values = no_rows(session, [column]).selectExpr(*(f"{_WINDOW}.{text}" for text in of_fields))
+    return [
+        replaced(session, value_of(one), {id_of(window): window}) for one in items_of(analysed(values).projectList())
+    ]
+
+
+def _with_windows(windows: Mapping[str, tuple[str, str]]) -> str:
+    """Return the results of a step with columns of windows.  windows: {name: the columns of their start and end}."""
+    structs = (
+        f"named_struct('start', {quoted(start)}, 'end', {quoted(end)}) AS {quoted(name)}"
+        for name, (start, end) in windows.items()
+    )
+    return f"(SELECT *, {', '.join(structs)} FROM {PREVIOUS})"  # noqa: S608 - the job's own SQL
 
 
 def _as_written(call: str) -> str:

@@ -34,12 +34,15 @@ _Java = Any  # an object of the JVM
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """A call of window() or session_window().  key: the id of the column that it is in the plan."""
+    """A call of window() or session_window().  key: the id of the column that it is in the plan. time: the column that
+    it goes by. is_inner: that has windows, which are meant by their window_time.
+    """
 
     key: int
     function: str
     time: _Java
     durations: Sequence[_Java]
+    is_inner: bool = False
 
 
 class PlanText:
@@ -48,6 +51,7 @@ class PlanText:
     inputs: what it reads. named: the columns so far, and their names in the text. kinds: "Aggregate", "Join",
     "Table" (a join with one) and "Union", as far as it has them. timed: the ids of columns that are event times. times:
     in lower case, the names that event times have or had: steps find event times by name, so no other column has one.
+    windows: the ids of columns that are windows of event time.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class PlanText:
         self.kinds = set(kinds)
         self.timed = frozenset(timed)
         self.times = frozenset(times)
+        self.windows = frozenset[int]()
         self._session = session
         self._from = rows
         self._where: str | None = None
@@ -152,6 +157,7 @@ class PlanText:
         calls = {} if window is None else {window.key: self._call(window)}
         self._group = [self._text(key, calls) for key in keys]
         self.kinds.add("Aggregate")
+        self.windows = frozenset(calls)
         self._show(items, names, calls)
         self.timed = frozenset()
 
@@ -202,10 +208,13 @@ class PlanText:
             texts = [known[id_of(value)] for _, value in items]
         self._items = list(zip(texts, names, strict=True))
         self.named = [(column, name) for (column, _), name in zip(items, names, strict=True)]
-        self.timed = frozenset(id_of(column) for column, value in items if self._is_time(value))
+        self.timed, self.windows = (
+            frozenset(id_of(column) for column, value in items if _is_in(value, ids))
+            for ids in (self.timed, self.windows)
+        )
 
     def _is_time(self, value: _Java) -> bool:
-        return kind_of(value) == "AttributeReference" and id_of(value) in self.timed
+        return _is_in(value, self.timed)
 
     def _own_names(self, items: Sequence[tuple[_Java, _Java]]) -> list[str]:
         """Return names for columns. An event time keeps its own.  items: each column, and its value."""
@@ -235,6 +244,12 @@ class PlanText:
 
     def _call(self, window: WindowCall) -> _Java:
         time = self._named()[id_of(window.time)]
-        literals = [companion(self._session, "expressions.Literal").apply(one) for one in window.durations]
         function = companion(self._session, "analysis.UnresolvedFunction")
+        if window.is_inner:
+            time = function.apply("window_time", sequence_of(self._session, [time]), False)
+        literals = [companion(self._session, "expressions.Literal").apply(one) for one in window.durations]
         return function.apply(window.function, sequence_of(self._session, [time, *literals]), False)
+
+
+def _is_in(value: _Java, ids: Collection[int]) -> bool:
+    return kind_of(value) == "AttributeReference" and id_of(value) in ids

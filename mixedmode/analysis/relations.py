@@ -23,6 +23,7 @@ class Relation:
     """The rows of a source or of a step: a streaming stand-in for them, and how sql makes them of roots (see Reads).
 
     `root`: the stand-in of the only stage among the roots, to see what sql does with its columns; None for several.
+    `windows`: the column of windows whose window_time is the event time, if sql may have windows of them.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Relation:
     sources: tuple[str, ...] = ()
     stages: tuple[str, ...] = ()
     root: DataFrame | None = None
+    windows: str | None = None
 
     @property
     def types(self) -> dict[str, object]:

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.catalyst import column_ids, read_query
+from mixedmode.analysis.catalyst_aggregates import marked
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.joined_sql import joined_sql
+from mixedmode.analysis.plan import Node, nodes_of
 from mixedmode.analysis.problems import collecting
 from mixedmode.analysis.ranked_sql import ranked_sql
 from mixedmode.analysis.relations import Relation, Roots
@@ -52,6 +54,14 @@ class SqlReads:
         frames = {**self.tables, **self.frames}
         return {name: frame for name, frame in frames.items() if name.lower() in text or "identifier" in text}
 
+    def marked_in(self, sql: str) -> dict[str, DataFrame]:
+        """Return the same, in which Spark knows columns of windows as such, so it analyses windows of them."""
+        windows = {name: relation.windows for name, relation in self.relations.items()}
+        frames = self.named_in(sql)
+        return frames | {
+            name: marked(frames[name], column) for name, column in windows.items() if column and name in frames
+        }
+
 
 def analysed_sql(
     session: SparkSession,
@@ -85,8 +95,17 @@ def analysed_sql(
         check_repeatable(plan, where=where, is_keyed=bool(read.changelogs), allows_clock=step.clock == "allowed")
         check_joins_added_rows(tables, read.changelogs, where=where)
     text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes, tables)
-    root = next(iter(used.values())).root if len(read.relations) == 1 else None
-    return Relation(makes, result, (*read.sql, text), read.sources, read.stages, root), used
+    only = next(iter(used.values())) if len(read.relations) == 1 else None
+    root, windows = (None, None) if only is None else (only.root, _windows_in(result, plan, only))
+    return Relation(makes, result, (*read.sql, text), read.sources, read.stages, root, windows), used
+
+
+def _windows_in(rows: DataFrame, plan: Node, given: Relation) -> str | None:
+    """Return the column of rows that has the windows of the rows that they are made of, if one has.  plan: of rows."""
+    if given.windows is None or any(node.kind == "Union" for node in nodes_of(plan)):
+        return None
+    number = column_ids(given.frame)[given.windows.lower()]
+    return next((name for name, own in column_ids(rows).items() if own == number), None)
 
 
 def parts_of(
@@ -101,7 +120,7 @@ def parts_of(
         return None
     frames = readable.frames
     try:
-        with views(session, readable.named_in(step.sql)):
+        with views(session, readable.marked_in(step.sql)):
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             if query.node is None:
                 return None

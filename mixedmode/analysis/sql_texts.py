@@ -14,15 +14,15 @@ left then is taken apart by joined_sql.py.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
-from mixedmode.analysis.catalyst_aggregates import top_of
+from mixedmode.analysis.catalyst_aggregates import has_aggregate, top_of
 from mixedmode.analysis.catalyst_ranks import Ranked, rank_limit
 from mixedmode.analysis.catalyst_texts import have_same_rows
-from mixedmode.analysis.grouped_sql import WINDOWS_OF_RESULTS, GroupedSql
+from mixedmode.analysis.grouped_sql import GroupedSql
 from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.sql_joins import JoinedRows, SqlJoin
@@ -103,7 +103,7 @@ class SqlTexts:
         if grouped.after is not None:
             rows = self._over(rows, step, grouped.after.sql, f"{name}-rows")
         grouped.check(rows.frame, self.where)
-        return rows, used
+        return replace(rows, windows=grouped.windows), used
 
     def _joined(
         self, joined: JoinedRows, step: SqlStep, readable: SqlReads, name: str, time: str | None = None
@@ -147,7 +147,7 @@ class SqlTexts:
         found = inner_queries(step.sql) if step.may_be_keyed else []
         if not found:
             return None
-        with views(self.session, readable.named_in(step.sql)):
+        with views(self.session, readable.marked_in(step.sql)):
             return next((cut for one in found if (cut := self._cut(step, one)) is not None), None)
 
     def _cut(self, step: SqlStep, inner: InnerQuery) -> "_Cut | None":
@@ -169,16 +169,26 @@ class SqlTexts:
         return _Cut(inner, None if place is None else rank_limit(self.session, rest, view, place))
 
     def _check_rest(self, sql: str, readable: SqlReads) -> None:
-        """Raise InvalidJobError if the text around a query goes by its windows, which its rows do not have."""
+        """Raise InvalidJobError if the text around a query goes by its windows, and has no windows of them."""
         try:
             with views(self.session, readable.named_in(sql)):
                 analysed_plan(self.session, sql)
         except REFUSALS as error:
-            msg = (
-                f"{self.where}: the windows of a GROUP BY are plain columns for the query around it. "
-                f"{WINDOWS_OF_RESULTS} cause={spark_text(error)}"
-            )
-            raise InvalidJobError(msg) from error
+            if not self._has_windows_of_windows(sql, readable):
+                msg = (
+                    f"{self.where}: the windows of a query in parentheses are known as such in the windows of a GROUP "
+                    "BY around it only, as in GROUP BY window(w, '1 day'). Elsewhere, read the fields of the column, "
+                    f"such as w.end. cause={spark_text(error)}"
+                )
+                raise InvalidJobError(msg) from error
+
+    def _has_windows_of_windows(self, sql: str, readable: SqlReads) -> bool:
+        try:
+            with views(self.session, readable.marked_in(sql)):
+                plan = analysed_plan(self.session, sql)
+        except REFUSALS:
+            return False
+        return has_aggregate(plan)
 
 
 def _unused_name(name: str, sql: str) -> str:

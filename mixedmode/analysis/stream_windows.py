@@ -36,9 +36,10 @@ def window_call(aggregated: Aggregated) -> tuple[WindowCall, Windowed] | None:
     if found is None:
         return None
     start, end = _bounds(aggregated.child, found)
+    time, is_inner = (found.time, False) if found.inner is None else (found.inner, True)
     if any(kind_of(one) == "Remainder" for one in _inside(start)):
-        return WindowCall(found.key, "window", found.time, _durations(start, end)), found
-    return WindowCall(found.key, "session_window", found.time, (_gap(end),)), found
+        return WindowCall(found.key, "window", time, _durations(start, end), is_inner), found
+    return WindowCall(found.key, "session_window", time, (_gap(end),), is_inner), found
 
 
 def _bounds(plan: _Java, windowed: Windowed) -> tuple[_Java, _Java]:

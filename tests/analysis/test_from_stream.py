@@ -192,6 +192,16 @@ def plus_one(value: int) -> str:
 @pytest.mark.parametrize(
     ("query", "found"),
     [
+        (
+            lambda d: (
+                d.groupBy(F.window("at", "1 hour").alias("w"), "k")
+                .count()
+                .dropDuplicates(["k"])
+                .groupBy(F.window("w", "1 day"))
+                .count()
+            ),
+            "Between the two groupBy may be where and select. found=windows of windows",
+        ),
         (lambda d: d.cube("k").count(), "found=an aggregate with several sets of keys"),
         (
             lambda d: d.join(d.sparkSession.range(3), d["v"] == F.col("id")),
@@ -355,6 +365,16 @@ def test_the_steps_return_the_rows_of_the_stream(
             d.where("v > -4").groupBy(F.window("at", "10 minutes", "5 minutes"), "k").agg(F.count("*"), F.sum("v"))
         ),
         lambda d: d.select(F.explode(F.split("words", " ")).alias("word")).groupBy("word").count(),
+        lambda d: (
+            d.groupBy(F.window("at", "10 minutes"), "k")
+            .count()
+            .where("count > 0")
+            .groupBy(F.window(F.window_time("window"), "1 hour"))
+            .agg(F.sum("count").alias("n"))
+        ),
+        lambda d: (
+            d.groupBy(F.window("at", "10 minutes").alias("w"), "k").count().groupBy("w").agg(F.max("count").alias("n"))
+        ),
         lambda d: d.groupBy("k").agg(F.max("v").alias("v")).agg(F.count("*"), F.bool_or(F.col("v") > 2), F.avg("v")),
         lambda d: d.drop("n").dropDuplicates(["k", "odd name"]).select("odd name", "k"),
     ],

@@ -69,7 +69,7 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
             "SELECT t.k, t.at FROM t",
             {"key-by": ["k"], "window": {"tumbling": "1h"}, "aggregate": {"count": "count(*)"}},
             (
-                "SELECT k FROM (SELECT *, named_struct('start', window_start, 'end', window_end) AS window FROM "
+                "SELECT k FROM (SELECT *, named_struct('start', `window_start`, 'end', `window_end`) AS `window` FROM "
                 "previous)"
             ),
         ),
@@ -78,8 +78,8 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
             "SELECT t.s, t.at, t.v FROM t",
             {"key-by": ["s"], "window": {"tumbling": "1h"}, "aggregate": {"p": "percentile(v, 0.5)"}},
             (
-                "SELECT s, window.`end` AS until, p FROM (SELECT *, named_struct('start', window_start, 'end', "
-                "window_end) AS window FROM previous)"
+                "SELECT s, window.`end` AS until, p FROM (SELECT *, named_struct('start', `window_start`, 'end', "
+                "`window_end`) AS `window` FROM previous)"
             ),
         ),
         (

@@ -111,6 +111,7 @@ def test_the_steps_return_the_rows_of_the_text(spark: SparkSession, table: DataF
 #: an order of all rows of t, so that Spark has one answer
 ALL = "v, w DESC, at, s, k, `odd name`"
 RANKED = f"SELECT *, row_number() OVER (PARTITION BY k ORDER BY {ALL}) AS n FROM t"
+HOURS = "SELECT window(at, '1 hour') AS w, k, count(*) AS n FROM t GROUP BY window(at, '1 hour'), k"
 OTHER = f"row_number() OVER (PARTITION BY upper(k), s ORDER BY v % 2 DESC NULLS FIRST, {ALL})"
 
 
@@ -218,13 +219,23 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
+        ("SELECT window_time(window) AS a FROM {}", "read the fields of the column, such as w.end"),
         (
-            "SELECT count(*) AS n FROM {} GROUP BY window(window, '2 hours')",
-            "For windows of the",
+            "SELECT count(*) AS n FROM {} GROUP BY window(last, '2 hours')",
+            "Results of windows have these windows: write",
         ),
-        ("SELECT window_time(window) AS a FROM {}", "For windows of the"),
-        ("SELECT count(*) AS n FROM {} GROUP BY window(last, '2 hours')", "For windows of the"),
-        ("SELECT window, count(*) AS n FROM {} GROUP BY window", "Group by its fields, as in GROUP BY window.start"),
+        ("SELECT p, max(v) AS m FROM (SELECT struct(v) AS p, v FROM t) GROUP BY p", "Group by its fields, as in GROUP"),
+        (
+            (
+                "SELECT count(*) AS n FROM (SELECT window FROM {} UNION ALL SELECT struct(at AS start, at AS end) "
+                "FROM t) GROUP BY window(window, '2 hours')"
+            ),
+            "not a correct window column",
+        ),
+        (
+            "SELECT count(*) AS n FROM (SELECT nullif(window, NULL) AS w FROM {}) GROUP BY window(w, '2 hours')",
+            "not a correct window column",
+        ),
         ("SELECT * FROM t WHERE k IN (SELECT k FROM {})", "A subquery cannot read an input"),
         ("SELECT a.k FROM {} AS a JOIN t AS b ON a.k = b.k UNION ALL SELECT k FROM t", "Put the join into a sql step"),
         (
@@ -263,6 +274,21 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         (
             "SELECT window.start AS since, window.end AS until, max(n) AS most FROM (SELECT s, window, count(*) AS n "
             "FROM t GROUP BY s, window(at, '2 hours')) GROUP BY window.start, window.end"
+        ),
+        f"SELECT window(w, '3 hours') AS x, k, sum(n) AS n FROM ({HOURS}) GROUP BY window(w, '3 hours'), k",
+        (
+            "SELECT k, session_window(window_time(x.w), '2 hours').start AS s, max(window_time(w)) AS l FROM "
+            f"(SELECT k, w FROM ({HOURS}) WHERE n > 1) x GROUP BY session_window(window_time(x.w), '2 hours'), k"
+        ),
+        (
+            "SELECT w.end, m FROM (SELECT window(v, '1 day') AS w, max(n) AS m FROM (SELECT window(w, '2 hours') AS v, "
+            f"count(*) AS n FROM ({HOURS}) GROUP BY window(w, '2 hours')) GROUP BY window(v, '1 day'))"
+        ),
+        f"SELECT max(n) AS most, w FROM ({HOURS}) GROUP BY w HAVING min(w.start) IS NOT NULL",
+        f"SELECT window(w, '3 hours').end AS e, w, count(*) AS n FROM ({HOURS}) GROUP BY window(w, '3 hours'), w",
+        (
+            f"SELECT day, max(m) AS m FROM (SELECT date(w.start) AS day, w, max(n) AS m FROM ({HOURS}) GROUP BY w, 1) "
+            "GROUP BY day"
         ),
         "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",
         "SELECT count(*) AS n, sum(v) / count(v) AS mean, max(at) AS last FROM t WHERE v > 1 HAVING count(*) > 2",
