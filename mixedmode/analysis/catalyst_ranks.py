@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_aggregates import Shown
+from mixedmode.analysis.catalyst_aggregates import Shown, has_windows
 from mixedmode.analysis.catalyst_conditions import TURNED, conjuncts
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import projected, replaced, without_with
@@ -71,6 +71,12 @@ class Ranked:
             tuple(Shown(name, values[number]) for name, number in columns_of(plan.output())),
             tuple(conditions),
         )
+
+    @property
+    def windows(self) -> list[int]:
+        """The ids of the columns that have the windows of a query below."""
+        values = ((number, value) for number, (_, value) in self.columns.items())
+        return [n for n, one in values if kind_of(one) == "AttributeReference" and has_windows(self.source, one)]
 
     @property
     def place(self) -> int | None:

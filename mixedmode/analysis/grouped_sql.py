@@ -15,27 +15,19 @@ from typing import Any, Self
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import AnalysedQuery, analysed, analysed_plan
+from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
 from mixedmode.analysis.catalyst_aggregates import Aggregated, has_windows, top_of, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import (
-    TextLostError,
-    columns_over,
-    no_rows,
-    renamed,
-    replaced,
-    shape_of,
-    value_of,
-)
+from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, replaced, shape_of
 from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.query_text import before_group_by, without_distinct
+from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep, TopStep
 from mixedmode.config.calls import AggregateCall, quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
-from mixedmode.operators.window import WINDOW_BOUNDS
 
 __all__ = ["GroupedSql", "grouped_sql"]
 
@@ -43,7 +35,6 @@ _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
 _NUMBER = re.compile(r"CAST\(([\d.]+)BD AS DOUBLE\)")  # a number that Spark reads as a double
 _WINDOW = "window"
-_START, _END = (field.name for field in WINDOW_BOUNDS)
 _WINDOW_TIME = "window_time"  # the event time of the results of windows
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
 
@@ -173,7 +164,9 @@ class _Grouping:
         self._keys = {n: key for n, key in aggregated.keys.items() if self._windowed is None or n != self._windowed.key}
         self._check_keys()
         self._names = self._chosen_names()
-        self._bounds = self._bounds_of_windows()
+        structs = [number for number, key in self._keys.items() if kind_of(key.dataType()) == "StructType"]
+        names = {number: self._names[number] for number in structs}
+        self._bounds = bounds_of(names, self._names.values(), is_key=self._windowed is None)
         self._columns = self._read_columns()
 
     def steps(self, query: AnalysedQuery, name: str, parts: tuple[str, str]) -> GroupedSql:
@@ -202,18 +195,6 @@ class _Grouping:
 
     def _has_windows(self, key: _Java) -> bool:
         return kind_of(key) == "AttributeReference" and has_windows(self._aggregated.child, key)
-
-    def _bounds_of_windows(self) -> dict[int, tuple[str, str]]:
-        """Return {id of a key that has windows: names of their start and end}, which are keys in its place.
-
-        By the names of the bounds of windows, a keyed step knows that its results are final with the windows.
-        """
-        found = [number for number, key in self._keys.items() if kind_of(key.dataType()) == "StructType"]
-        if self._windowed is None and len(found) == 1:
-            return {found[0]: (_START, _END)}
-        taken = {*map(str.lower, self._names.values()), *WINDOW_COLUMNS}
-        names = {number: (f"{self._names[number]}_start", f"{self._names[number]}_end") for number in found}
-        return {number: (free_name(start, taken), free_name(end, taken)) for number, (start, end) in names.items()}
 
     def _chosen_names(self) -> dict[int, str]:
         """Return {id: name} of the keys and calls: that of a result which is one of them, or one made of its text."""
@@ -255,7 +236,7 @@ class _Grouping:
 
     def _key_values(self, number: int) -> Sequence[_Java]:
         key = self._keys[number]
-        return _window_values(self._session, key, ["start", "end"]) if number in self._bounds else (key,)
+        return window_values(self._session, key, ["start", "end"]) if number in self._bounds else (key,)
 
     def _before(self, parts: tuple[str, str]) -> SqlStep:
         """Return the sql of the keys and columns. Its FROM and WHERE are those of the text, word by word."""
@@ -265,7 +246,7 @@ class _Grouping:
         if self._windowed is not None:
             child = self._windowed.child
             if self._windowed.inner is not None:
-                (value,) = _window_values(self._session, self._windowed.inner, ["end - INTERVAL '0.000001' SECOND"])
+                (value,) = window_values(self._session, self._windowed.inner, ["end - INTERVAL '0.000001' SECOND"])
                 time = {id_of(self._windowed.time): value}
                 wanted = [(replaced(self._session, column, time), name) for column, name in wanted]
         return selected(self._session, self._given, parts, wanted, child)
@@ -316,28 +297,10 @@ class _Grouping:
         conditions = " AND ".join(texts[len(values) :])
         windows = {names[number]: bounds for number, bounds in self._bounds.items()}
         if self._windowed is not None:
-            windows[_WINDOW] = (_START, _END)
-        source = _with_windows(windows) if windows else PREVIOUS
+            windows[_WINDOW] = (WINDOW_START, WINDOW_END)
+        source = with_windows(windows)
         where = f" WHERE {conditions}" if conditions else ""
         return with_text(self._given, f"SELECT {items} FROM {source}{where}")  # noqa: S608 - the job's own SQL
-
-
-def _window_values(session: SparkSession, window: _Java, of_fields: Sequence[str]) -> list[_Java]:
-    """Return expressions over a column of windows.  of_fields: their texts over its fields, start and end."""
-    column = renamed(session, window, _WINDOW)
-    values = no_rows(session, [column]).selectExpr(*(f"{_WINDOW}.{text}" for text in of_fields))
-    return [
-        replaced(session, value_of(one), {id_of(window): window}) for one in items_of(analysed(values).projectList())
-    ]
-
-
-def _with_windows(windows: Mapping[str, tuple[str, str]]) -> str:
-    """Return the results of a step with columns of windows.  windows: {name: the columns of their start and end}."""
-    structs = (
-        f"named_struct('start', {quoted(start)}, 'end', {quoted(end)}) AS {quoted(name)}"
-        for name, (start, end) in windows.items()
-    )
-    return f"(SELECT *, {', '.join(structs)} FROM {PREVIOUS})"  # noqa: S608 - the job's own SQL
 
 
 def _as_written(call: str) -> str:

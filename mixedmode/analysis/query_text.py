@@ -94,8 +94,6 @@ class _Query:
                 self.qualify.append(position)
             case _, "having":
                 self.having.append(position)
-            case word, "(" if word in AGGREGATE_WORDS:
-                self.aggregates = True
             case _, "row_number":
                 self.has_ranks = True
             case "group", "by":
@@ -116,7 +114,16 @@ class _Query:
     @property
     def is_grouped(self) -> bool:
         """True if the query itself has an aggregate, a DISTINCT or a ROW_NUMBER."""
-        return bool(self.groups or self.distinct) or self.aggregates or self.has_ranks
+        return self.select is not None and (bool(self.groups or self.distinct) or self.aggregates or self.has_ranks)
+
+    def close(self, position: int) -> "_Query":
+        """End at a parenthesis, and return the query around it, which has the calls of one that has no SELECT."""
+        assert self.outer is not None
+        self.end = position
+        if self.select is None:
+            self.outer.aggregates |= self.aggregates
+            self.outer.has_ranks |= self.has_ranks
+        return self.outer
 
 
 def before_group_by(sql: str) -> tuple[str, str] | None:
@@ -211,12 +218,13 @@ def _queries(sql: str) -> list[_Query]:
     for (start, before), (position, token) in pairwise([(0, ""), *_tokens(sql)]):
         match token:
             case "(":
+                is_call = not sql[start + len(before) : position].strip()
+                query.aggregates |= is_call and before in AGGREGATE_WORDS
                 query.read(position, token, start, before)
                 query = _Query(position + 1, query)
             case ")" if query.outer is not None:
-                query.end = position
                 closed.append(query)
-                query = query.outer
+                query = query.close(position)
             case _:
                 query.read(position, token, start, before)
     query.end = len(sql)

@@ -10,6 +10,9 @@ The condition stays in the SQL that has it. Of rows that are equal in ORDER BY, 
 orders them by their other columns.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
@@ -20,14 +23,16 @@ from mixedmode.analysis.catalyst_ranks import Ranked, greatest_rank
 from mixedmode.analysis.catalyst_texts import TextLostError, columns_over
 from mixedmode.analysis.grouped_sql import GroupedSql
 from mixedmode.analysis.query_text import before_qualify
+from mixedmode.analysis.window_columns import bounds_of, window_values, with_windows
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
 from mixedmode.config import OrderBy, SqlStep, TopStep
-from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.steps import RANK_COLUMN
+from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
 
 __all__ = ["ranked_sql"]
 
+_Java = Any  # an object of the JVM
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and top."
 
 
@@ -52,23 +57,35 @@ def ranked_sql(
             "around it, where n is the column of the ROW_NUMBER; or write QUALIFY n <= 3."
         )
         raise InvalidJobError(msg)
-    names = _names(ranked)
+    names, of_windows = _names(ranked), ranked.windows
+    is_key = any(number in ranked.keys for number in of_windows)
+    bounds = bounds_of({number: names[number] for number in of_windows}, names.values(), is_key=is_key)
+    made_of = {number: bounds.get(number, (own,)) for number, own in names.items()}
     try:
-        wanted = [(value, names[number]) for number, (_, value) in ranked.columns.items()]
-        before = selected(session, step, parts, wanted, ranked.source)
-        order = [OrderBy(names[number], *directions) for number, *directions in ranked.order]
-        keys = list(dict.fromkeys(names[number] for number in ranked.keys))
+        before = selected(session, step, parts, _wanted(session, ranked, made_of), ranked.source)
+        order = [OrderBy(column, *directions) for one, *directions in ranked.order for column in made_of[one]]
+        keys = list(dict.fromkeys(column for number in ranked.keys for column in made_of[number]))
         top = TopStep.model_validate({"key-by": keys, "top": {"n": max(1, n), "order-by": order}})
-        after = with_text(step, _after(session, ranked, names))
+        after = with_text(step, _after(session, ranked, names, bounds))
     except (TextLostError, ValidationError) as error:
         msg = f"{where}: the step with top for this ROW_NUMBER cannot be written out. {_WRITE} found={error}"
         raise InvalidJobError(msg) from error
     return GroupedSql(before, top.model_copy(update={"name": name}), after, types_of(query.frame(session)))
 
 
+def _wanted(session: SparkSession, ranked: Ranked, made_of: Mapping[int, tuple[str, ...]]) -> list[tuple[_Java, str]]:
+    """Return the columns for the step, and their names.  made_of: {id: the names of what a column becomes}."""
+    wanted = list[tuple[_Java, str]]()
+    for number, (_, value) in ranked.columns.items():
+        own = made_of[number]
+        values = [value] if len(own) == 1 else window_values(session, value, ["start", "end"])
+        wanted += zip(values, own, strict=True)
+    return wanted
+
+
 def _names(ranked: Ranked) -> dict[int, str]:
     """Return {id: name} of the columns: their own, if it is free."""
-    taken = {RANK_COLUMN}
+    taken = {RANK_COLUMN, *(WINDOW_COLUMNS if ranked.windows else ())}
     names = {}
     for number, (column, value) in ranked.columns.items():
         own = str(column.name())
@@ -80,12 +97,15 @@ def _names(ranked: Ranked) -> dict[int, str]:
     return names
 
 
-def _after(session: SparkSession, ranked: Ranked, names: dict[int, str]) -> str:
-    """Return the sql over the rows of `top`."""
+def _after(
+    session: SparkSession, ranked: Ranked, names: Mapping[int, str], bounds: Mapping[int, tuple[str, str]]
+) -> str:
+    """Return the sql over the rows of `top`.  bounds: see `bounds_of`."""
     given = [(column, names[number]) for number, (column, _) in ranked.columns.items()]
     values = [one.value for one in ranked.shown]
     texts = columns_over(session, [*given, (ranked.rank, RANK_COLUMN)], [*values, *ranked.conditions])
     items = ", ".join(item(text, one.name) for text, one in zip(texts, ranked.shown, strict=False))
     conditions = " AND ".join(texts[len(values) :])
     where = f" WHERE {conditions}" if conditions else ""
-    return f"SELECT {items} FROM {PREVIOUS}{where}"  # noqa: S608 - the job's own SQL
+    rows = with_windows({names[number]: own for number, own in bounds.items()})
+    return f"SELECT {items} FROM {rows}{where}"  # noqa: S608 - the job's own SQL

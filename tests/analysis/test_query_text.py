@@ -142,5 +142,8 @@ def test_a_text_with_groups() -> None:
     assert has_groups("SELECT * FROM (SELECT k FROM t group by k)")
     assert has_groups("select DISTINCT k FROM t")
     assert has_groups("select Max(k) FROM t")
+    assert has_groups("SELECT coalesce(string(count(*)), 'none') FROM t")
+    assert has_groups("SELECT (1 + (row_number() OVER (ORDER BY v))) FROM t")
+    assert not has_groups("SELECT v FROM t WHERE (max > (1))")
     assert not has_groups("SELECT max FROM t WHERE k LIKE ANY ('a%', 'b%')")
     assert not has_groups("SELECT 'GROUP BY', a IS DISTINCT FROM b FROM t")

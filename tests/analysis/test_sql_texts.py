@@ -287,6 +287,14 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         f"SELECT max(n) AS most, w FROM ({HOURS}) GROUP BY w HAVING min(w.start) IS NOT NULL",
         f"SELECT window(w, '3 hours').end AS e, w, count(*) AS n FROM ({HOURS}) GROUP BY window(w, '3 hours'), w",
         (
+            "SELECT w, k, n FROM (SELECT *, row_number() OVER (PARTITION BY w ORDER BY n DESC, k) AS place FROM "
+            f"({HOURS})) WHERE place <= 2"
+        ),
+        (
+            "SELECT k, w.end AS until FROM (SELECT k, w, row_number() OVER (PARTITION BY k ORDER BY w DESC) AS place "
+            f"FROM ({HOURS})) WHERE place = 1"
+        ),
+        (
             f"SELECT day, max(m) AS m FROM (SELECT date(w.start) AS day, w, max(n) AS m FROM ({HOURS}) GROUP BY w, 1) "
             "GROUP BY day"
         ),
