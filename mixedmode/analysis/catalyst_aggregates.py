@@ -154,6 +154,8 @@ def has_windows(plan: _Java, column: _Java) -> bool:
 
     Spark itself looks at the first part of a union only.
     """
+    if not _is_window(column):
+        return False
     kind = kind_of(plan)
     if kind == "Expand":
         return id_of(column) in ids_of(plan.child().output()) and has_windows(plan.child(), column)
@@ -162,10 +164,10 @@ def has_windows(plan: _Java, column: _Java) -> bool:
         return all(has_windows(one, one.output().apply(place)) for one in items_of(plan.children()))
     if kind == "Project":
         made = next((value_of(one) for one in items_of(plan.projectList()) if id_of(one) == id_of(column)), None)
-        return made is not None and kind_of(made) == "AttributeReference" and has_windows(plan.child(), made)
-    if kind in _PASSING:
-        return has_windows(plan.child(), column)
-    return _is_window(column)
+        return made is not None and has_windows(plan.child(), made)
+    if kind == "Join":  # an outer one may have no window where the other side has a row
+        return not next(one.nullable() for one in items_of(plan.output()) if id_of(one) == id_of(column))
+    return kind not in _PASSING or has_windows(plan.child(), column)
 
 
 def _time_in(condition: _Java) -> _Java | None:

@@ -75,8 +75,7 @@ class Ranked:
     @property
     def windows(self) -> list[int]:
         """The ids of the columns that have the windows of a query below."""
-        values = ((number, value) for number, (_, value) in self.columns.items())
-        return [n for n, one in values if kind_of(one) == "AttributeReference" and has_windows(self.source, one)]
+        return [number for number, (_, value) in self.columns.items() if has_windows(self.source, value)]
 
     @property
     def place(self) -> int | None:

@@ -164,8 +164,7 @@ class _Grouping:
         self._keys = {n: key for n, key in aggregated.keys.items() if self._windowed is None or n != self._windowed.key}
         self._check_keys()
         self._names = self._chosen_names()
-        structs = [number for number, key in self._keys.items() if kind_of(key.dataType()) == "StructType"]
-        names = {number: self._names[number] for number in structs}
+        names = {number: self._names[number] for number, key in self._keys.items() if _is_struct(key)}
         self._bounds = bounds_of(names, self._names.values(), is_key=self._windowed is None)
         self._columns = self._read_columns()
 
@@ -186,21 +185,18 @@ class _Grouping:
     def _check_keys(self) -> None:
         """Raise InvalidJobError for a key with fields, but for the windows of another GROUP BY."""
         for key in self._keys.values():
-            if kind_of(key.dataType()) == "StructType" and not self._has_windows(key):
+            if _is_struct(key) and not has_windows(self._aggregated.child, key):
                 msg = (
                     f"{self._where}: a value with fields cannot be a key here. Group by its fields, as in GROUP BY "
                     f"place.city, place.street. found={_shown(key)}"
                 )
                 raise InvalidJobError(msg)
 
-    def _has_windows(self, key: _Java) -> bool:
-        return kind_of(key) == "AttributeReference" and has_windows(self._aggregated.child, key)
-
     def _chosen_names(self) -> dict[int, str]:
         """Return {id: name} of the keys and calls: that of a result which is one of them, or one made of its text."""
         aggregated = self._aggregated
-        has_windows = self._windowed is not None or any(map(self._has_windows, self._keys.values()))
-        taken = set(WINDOW_COLUMNS) if has_windows else set[str]()
+        has_bounds = self._windowed is not None or any(_is_struct(key) for key in self._keys.values())
+        taken = set(WINDOW_COLUMNS) if has_bounds else set[str]()
         names = {}
         if self._windowed is not None:
             names[self._windowed.key] = _WINDOW
@@ -301,6 +297,10 @@ class _Grouping:
         source = with_windows(windows)
         where = f" WHERE {conditions}" if conditions else ""
         return with_text(self._given, f"SELECT {items} FROM {source}{where}")  # noqa: S608 - the job's own SQL
+
+
+def _is_struct(key: _Java) -> bool:
+    return kind_of(key.dataType()) == "StructType"
 
 
 def _as_written(call: str) -> str:
