@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_aggregates import Aggregated
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import value_of
 from mixedmode.analysis.joined_text import joined_text, union_text
 from mixedmode.analysis.plan_text import PlanText, WindowCall
 from mixedmode.analysis.same_plans import PASSED, TextInput
@@ -37,6 +38,7 @@ _Java = Any  # an object of the JVM
 _RECORDS = "records"  # the name of the only source
 _TIME = "EventTimeWatermark"
 _WITHIN = "DeduplicateWithinWatermark"
+_MOMENT = "PreciseTimestampConversion"  # of window_time
 _TAKEN = frozenset({"Aggregate", "Deduplicate", _WITHIN, "Filter", "Generate", "Project", *PASSED})
 _KEEP_NAMES = frozenset({"Filter", *PASSED})
 #: {what has several inputs: kinds in the text of one that need a step of their own}
@@ -127,6 +129,8 @@ class StreamReader:
             if kind not in _TAKEN or (kind == "View" and not node.isTempView()):
                 refuse(kind, _INSTEAD.get(kind) or instead_of(kind))
             call, below = None, node.child()
+            if kind == "Project" and any(kind_of(value_of(one)) == _MOMENT for one in items_of(node.projectList())):
+                refuse("window_time in a select", "Select the end of the window, which is a microsecond later.")
             if kind == "Aggregate":
                 aggregated = Aggregated.of(self._session, node)
                 if aggregated is None:

@@ -127,7 +127,10 @@ def _distinct_rows(
     if before is None or shape_of(top_of(analysed_plan(session, before))) != shape_of(top.child()):
         return None
     rows = query.frame(session)
+    windows = {id_of(one): str(one.name()) for one in items_of(top.output()) if has_windows(top.child(), one)}
     try:
+        if windows:
+            return _distinct_windows(step, before, types_of(rows), windows, name)
         return GroupedSql(with_text(step, before), _distinct_step(rows.columns, name), None, types_of(rows))
     except ValidationError as error:
         msg = (
@@ -135,6 +138,30 @@ def _distinct_rows(
             f"another one has. Give each a name of its own with AS. found={', '.join(map(repr, rows.columns))}"
         )
         raise InvalidJobError(msg) from error
+
+
+def _distinct_windows(
+    step: SqlStep, before: str, types: Mapping[str, str], windows: Mapping[int, str], name: str
+) -> GroupedSql:
+    """Return the steps for a DISTINCT of columns of which some have windows: a count, which is final with the windows.
+
+    before: the text without DISTINCT.
+    """
+    bounds = {windows[number]: own for number, own in bounds_of(windows, types, is_key=True).items()}
+    read = list[tuple[str, str]]()
+    for column in types:
+        if column in bounds:
+            start, end = bounds[column]
+            read += [(f"{quoted(column)}.start", start), (f"{quoted(column)}.end", end)]
+        else:
+            read.append((quoted(column), column))
+    keys = [own for _, own in read]
+    items = ", ".join(item(text, own) for text, own in read)
+    sql = f"SELECT {items} FROM (\n{before}\n)"  # noqa: S608 - the job's own SQL
+    after = f"SELECT {', '.join(map(quoted, types))} FROM {with_windows(bounds)}"  # noqa: S608 - the job's own SQL
+    counted = _aggregate_step({"key-by": keys}, {}, keys, name)
+    only = next(iter(bounds)) if len(bounds) == 1 else None
+    return GroupedSql(with_text(step, sql), counted, with_text(step, after), types, windows=only)
 
 
 def _distinct_step(columns: Sequence[str], name: str) -> DeduplicateStep:

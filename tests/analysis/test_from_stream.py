@@ -202,6 +202,10 @@ def plus_one(value: int) -> str:
             ),
             "Between the two groupBy may be where and select. found=windows of windows",
         ),
+        (
+            lambda d: d.groupBy(F.window("at", "1 hour")).count().select(F.window_time("window")),
+            "Select the end of the window, .* found=window_time in a select",
+        ),
         (lambda d: d.cube("k").count(), "found=an aggregate with several sets of keys"),
         (
             lambda d: d.join(d.sparkSession.range(3), d["v"] == F.col("id")),

@@ -286,6 +286,11 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         ),
         f"SELECT max(n) AS most, w FROM ({HOURS}) GROUP BY w HAVING min(w.start) IS NOT NULL",
         f"SELECT window(w, '3 hours').end AS e, w, count(*) AS n FROM ({HOURS}) GROUP BY window(w, '3 hours'), w",
+        f"SELECT DISTINCT n, w FROM ({HOURS}) -- of an hour",
+        (
+            f"SELECT window(v, '1 day').end AS e, count(*) AS n FROM (SELECT DISTINCT w AS v FROM ({HOURS})) "
+            "GROUP BY window(v, '1 day')"
+        ),
         (
             "SELECT w, k, n FROM (SELECT *, row_number() OVER (PARTITION BY w ORDER BY n DESC, k) AS place FROM "
             f"({HOURS})) WHERE place <= 2"
