@@ -228,7 +228,7 @@ class StreamReader:
         if not rows.text.is_bare:
             name, windows = self._add(SqlStep(sql=rows.text.sql(rows.top)), rows.text), rows.text.windows
             self._go_on(rows, name, rows.top, rows.text.named)
-            rows.text.windows = windows
+            rows.text.windows = windows  # a step for a node with keys does not pass their time on
 
     def _go_on(self, rows: _Rows, name: str, top: _Java, columns: Sequence[tuple[_Java, str]]) -> None:
         read, before = TextInput.of_columns(name, top, columns), rows.text

@@ -280,7 +280,7 @@ class _Grouping:
         calls = {self._names[n]: self._call(text) for n, text in zip(self._aggregated.calls, texts, strict=True)}
         settings: dict[str, object] = {"key-by": keys} if keys else {}
         try:
-            if not calls and self._window is None:
+            if not calls and self._window is None and not self._bounds:
                 return _distinct_step(keys, name)
             settings |= {} if self._window is None else {"window": self._window}
             return _aggregate_step(settings, calls, keys, name)

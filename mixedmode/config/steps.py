@@ -39,7 +39,7 @@ from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 RANK_COLUMN = "rank"
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _KEYED = re.compile(
-    rf"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\b(?:{'|'.join(AGGREGATE_WORDS)})\s*\("
+    rf"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\b(?:{'|'.join(sorted(AGGREGATE_WORDS))})\s*\("
     rf"|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,",
     re.IGNORECASE,
 )

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,9 +10,11 @@ from hypothesis import strategies as st
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.analysis.job import analyse
 from mixedmode.config import TopStep
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, Source
+from mixedmode.job import Job, Sink, Source
+from mixedmode.operators.interface import Changelog
 from mixedmode.spark.frames import views
 from mixedmode.testing import run_graph
 from tests.analysis.batch_steps import BatchSteps
@@ -327,3 +330,20 @@ def test_all_modes_return_the_rows_of_sparks_batch(spark: SparkSession, table: D
     ]
     for outputs in found:
         assert Counter(map(shown, outputs.table())) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT w, max(n) AS most FROM ({HOURS}) GROUP BY w",
+        f"SELECT k, w.end AS until, sum(n) AS n FROM (SELECT * FROM ({HOURS}) WHERE n > 1) GROUP BY k, w",
+        f"SELECT w FROM ({HOURS}) GROUP BY w",
+        f"SELECT DISTINCT w, k FROM ({HOURS})",
+        f"SELECT w FROM (SELECT w, k, row_number() OVER (PARTITION BY w ORDER BY n) AS p FROM ({HOURS})) WHERE p = 1",
+    ],
+)
+def test_results_for_each_window_are_final_with_it(spark: SparkSession, tmp_path: Path, sql: str) -> None:
+    job = Job("final", sources={"t": Source.parquet(tmp_path, schema=DDL, event_time="at")}, mode="batch").sql(sql)
+    complete = job.write(Sink.parquet("out"))
+    stages = analyse(spark, complete.spec, complete.where).plan.stages
+    assert [(stage.is_window_keyed, stage.emitted.changelog) for stage in stages[1:]] == [(True, Changelog.APPEND)]
