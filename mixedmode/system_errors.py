@@ -112,7 +112,7 @@ def local_disk_error(error: BaseException, what: str, values: str, *, other_way:
         return limited
     why, how = system_words(error) or system_words(str(error)) or ("the system refuses", "Repair the cause")
     return RetryableError(
-        f"{what} cannot be written to the folder for temporary files: {why}. Nothing of the epoch is committed. {how}, "
-        f"or set TMPDIR to another disk{other_way and f', or {other_way}'}; then start the job again: it resumes from "
-        f"its last checkpoint. {values}, cause={error}"
+        f"{what} cannot be written to the folder for temporary files: {why}. Nothing is committed. {how}, or set "
+        f"TMPDIR to another disk{other_way and f', or {other_way}'}; then start again; a job resumes from its last "
+        f"checkpoint. {values}, cause={error}"
     )

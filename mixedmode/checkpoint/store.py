@@ -244,7 +244,7 @@ def _outside(url: str, path: str, action: str, *, to: str = "") -> Iterator[None
     except (OSError, BaseError) as error:
         why, how = _explained(error, url)
         msg = (
-            f"cannot {action} an object of the checkpoint or of the output: {why}. {how}, then start the job again; it "
+            f"cannot {action} an object of the checkpoint or of the output: {why}. {how}, then start again; a job "
             f"resumes. store={url}, object={path}{to}"
         )
         raise RetryableError(msg) from error

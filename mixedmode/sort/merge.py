@@ -108,7 +108,7 @@ class _Cursor:
         if row is not None:
             msg = (
                 "a run is not sorted by (key group, key, time) as it was when it was written, so its data is damaged "
-                "and merging it would have wrong results. Check the disk, then start the job again; it resumes from "
+                "and merging it would have wrong results. Check the disk, then start again; a job resumes from "
                 f"its last checkpoint. run={self._name}, row={self._rows_read + row}"
             )
             raise CorruptStateError(msg)

@@ -120,6 +120,6 @@ def _decode(payload: bytes) -> pa.Table:
 def _damaged(path: Path, rows: int, reason: str) -> str:
     return (
         "a sorted run that this sort spilled to local disk is damaged, so the sort cannot go on. Nothing is committed. "
-        "Check the disk, then start the job again; it resumes from its last checkpoint. "
+        "Check the disk, then start again; a job resumes from its last checkpoint. "
         f"path={path}, rows_read={rows}, reason={reason}"
     )

@@ -179,7 +179,7 @@ def test_a_store_that_does_not_recover_ends_in_an_error_that_says_so(
     with pytest.raises(RetryableError) as caught:
         store.put_new("m", b"1")
     assert says in str(caught.value)
-    assert str(caught.value).endswith(f"then start the job again; it resumes. store={store.url}, object=m")
+    assert str(caught.value).endswith(f"then start again; a job resumes. store={store.url}, object=m")
     assert time.monotonic() - started < 10
 
 

@@ -156,8 +156,8 @@ def test_a_full_disk_is_retryable(tmp_path: Path, file_format: FileFormat) -> No
     said, cause = str(caught.value).split(", cause=")
     assert cause.endswith("No space left on device")
     assert said == (
-        "the output cannot be written to the folder for temporary files: no space is left on the disk. Nothing of the "
-        "epoch is committed. Free space, or delete files if `df -i` shows that no inode is free; or move the folder to "
-        "a larger disk, or set TMPDIR to another disk; then start the job again: it resumes from its last checkpoint. "
+        "the output cannot be written to the folder for temporary files: no space is left on the disk. Nothing is "
+        "committed. Free space, or delete files if `df -i` shows that no inode is free; or move the folder to a larger "
+        "disk, or set TMPDIR to another disk; then start again; a job resumes from its last checkpoint. "
         f"path={path}"
     )

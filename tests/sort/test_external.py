@@ -162,7 +162,7 @@ def test_a_damaged_spill_file_stops_the_sort_with_its_path(tmp_path: Path) -> No
             list(sorter.sorted_tables())
     assert str(caught.value) == (
         "a sorted run that this sort spilled to local disk is damaged, so the sort cannot go on. Nothing is committed. "
-        "Check the disk, then start the job again; it resumes from its last checkpoint. "
+        "Check the disk, then start again; a job resumes from its last checkpoint. "
         f"path={path}, rows_read=0, reason=a block is cut off or its checksum differs"
     )
 

@@ -75,6 +75,6 @@ def test_a_run_out_of_order_is_refused_with_its_name_and_row(chunks: list[list[b
         list(merge_runs([good, damaged], names=["first.run", "second.run"]))
     assert str(caught.value) == (
         "a run is not sorted by (key group, key, time) as it was when it was written, so its data is damaged "
-        "and merging it would have wrong results. Check the disk, then start the job again; it resumes from "
+        "and merging it would have wrong results. Check the disk, then start again; a job resumes from "
         f"its last checkpoint. run=second.run, row={row}"
     )

@@ -66,7 +66,7 @@ def test_a_damaged_run_is_refused_with_its_path_and_the_reason(
         list(read_run(path))
     assert str(caught.value) == (
         "a sorted run that this sort spilled to local disk is damaged, so the sort cannot go on. Nothing is committed. "
-        "Check the disk, then start the job again; it resumes from its last checkpoint. "
+        "Check the disk, then start again; a job resumes from its last checkpoint. "
         f"path={path}, rows_read={rows}, reason={reason}"
     )
 
@@ -105,7 +105,7 @@ def test_a_disk_that_cannot_take_the_run_is_retryable(tmp_path: Path, number: in
     assert told.startswith(
         f"what exceeds the memory of a sort cannot be written to the folder for temporary files: {why}. "
     )
-    assert "or set TMPDIR to another disk, or raise `state.backlog.sort-memory`; then start the job again" in told
+    assert "set TMPDIR to another disk, or raise `state.backlog.sort-memory`; then start again; a job resumes" in told
     assert told.endswith(f"path={path}, written_bytes=22, cause=[Errno {number}] {os.strerror(number)}")
     assert str(pickle.loads(pickle.dumps(caught.value))) == told, "Spark ships errors between processes"
 

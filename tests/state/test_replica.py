@@ -325,9 +325,9 @@ def test_a_disk_that_does_not_take_the_replica_is_retryable(tmp_path: Path, numb
         open_replica(tmp_path / "r", [WantedRun("run-0", fetch)], attempt="a")
     why, how = system_words(OSError(number, "")) or ("", "")
     assert str(caught.value) == (
-        f"the local copy of the state cannot be written to the folder for temporary files: {why}. Nothing of the epoch "
-        f"is committed. {how}, or set TMPDIR to another disk; then start the job again: it resumes from its last "
-        f"checkpoint. folder={tmp_path / 'r'}, cause=[Errno {number}] {os.strerror(number)}"
+        f"the local copy of the state cannot be written to the folder for temporary files: {why}. Nothing is "
+        f"committed. {how}, or set TMPDIR to another disk; then start again; a job resumes from its last checkpoint. "
+        f"folder={tmp_path / 'r'}, cause=[Errno {number}] {os.strerror(number)}"
     )
 
 
