@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from mixedmode import read_output
 from mixedmode.config.execution import RuntimeMode
+from mixedmode.driver.events import EpochCommitted, PhaseBegan
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.job import Job
 from mixedmode.operators.interface import OP_COLUMN
@@ -74,21 +75,36 @@ def run_here(job: Job, where: Where, epochs: Epochs, folder: Path, clock_ms: int
 
 
 def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str]) -> Found:
-    """Run a job on Spark: a start for each epoch, of which the last one ends the input.  outputs: their names."""
+    """Run a job on Spark until its input has ended, by one start.  outputs: their names.
+
+    The rows of a live epoch arrive when the job has gone live, or has committed the live epoch before. Those without
+    rows make no epoch.
+    """
     counts = Counter[str]()
-
-    def count(event: object) -> None:
-        for name in ("records_late", "records_skipped"):
-            counts[name] += getattr(event, name, 0)  # a committed epoch has both
-
     for name in job.settings.sources:
         input_folder(folder, name).mkdir(parents=True)
-    for number, tables in enumerate(epochs):
-        for name, rows in tables.items():
-            if rows.num_rows:
-                pq.write_table(rows, input_folder(folder, name) / f"{number:06}.parquet")
-        is_last = number == len(epochs) - 1
-        job.run(until="drained" if is_last else "idle", observers=[count])
+    waiting = [(number, tables) for number, tables in enumerate(epochs) if any(one.num_rows for one in tables.values())]
+    is_live = False
+
+    def let_in() -> None:
+        if waiting:
+            number, tables = waiting.pop(0)
+            for name, rows in tables.items():
+                if rows.num_rows:
+                    pq.write_table(rows, input_folder(folder, name) / f"{number:06}.parquet")
+
+    def follow(event: object) -> None:
+        nonlocal is_live
+        is_live = is_live or event == PhaseBegan("live")
+        if isinstance(event, EpochCommitted):
+            counts["records_late"] += event.records_late
+            counts["records_skipped"] += event.records_skipped
+        if event == PhaseBegan("live") or (is_live and isinstance(event, EpochCommitted)):
+            let_in()
+
+    if job.settings.execution.runtime_mode is not RuntimeMode.STREAMING and waiting and waiting[0][0] == 0:
+        let_in()
+    job.run(until="drained", observers=[follow])
     rows = {name: read_output(output_folder(folder, name), changes=True) for name in outputs}
     return Found(
         {name: _ordered(read_output(output_folder(folder, name)).to_pylist()) for name in job.results},
