@@ -81,7 +81,7 @@ def counted(played: Play) -> dict[int, Any]:
     strikes=struck,
     lag_ms=st.sampled_from([None, 1, 20, 50]),
 )
-@local_cases(0.02)
+@local_cases(0.01)
 def test_no_setting_and_no_size_changes_a_row(
     case: Case,
     mode: Mode,

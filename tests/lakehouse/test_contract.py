@@ -1,7 +1,7 @@
 """Delta Lake and Iceberg pass the contract of tests/connectors: as source, as sink, and as a history before a topic.
 
-Batch and streaming mode over tables are in test_jobs.py. By default, Iceberg is a source and Delta Lake is a sink and a
-history before a topic; test_restarts.py has a death with the two the other way round. The rest is in `make soak`.
+Batch and streaming mode over tables are in test_jobs.py. By default, Delta Lake is a source and a history before a
+topic, and Iceberg is a sink; test_restarts.py has a death with the two the other way round. The rest is in `make soak`.
 """
 
 from functools import partial
@@ -20,7 +20,7 @@ from tests.lakehouse.tables import FORMATS
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-BY_DEFAULT = {("iceberg", "delta"), ("delta-and-kafka", PLAIN)}
+BY_DEFAULT = {("delta", "iceberg"), ("delta-and-kafka", PLAIN)}
 
 
 @pytest.mark.parametrize(

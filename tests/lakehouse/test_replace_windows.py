@@ -17,7 +17,7 @@ from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from mixedmode.time.window_range import WindowRange
-from tests.lakehouse.tables import FORMATS, Format, rows_of, sink
+from tests.lakehouse.tables import FORMATS_AND_MODES, Format, rows_of, sink
 from tests.staging import stage
 
 TIME = pa.timestamp("us", "UTC")
@@ -48,8 +48,15 @@ def publish(found: LakehouseSink, base: Path, epoch: int, rows: list[Row], keys:
     found.publish(Epoch(epoch), stage(found.task, base / f"local-{epoch}", f"a{epoch}", table, epoch=epoch))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize(("conflicts", "ends_well"), [(2, True), (9, False)])
+@pytest.mark.parametrize(
+    ("kind", "conflicts", "ends_well"),
+    [
+        ("delta", 2, True),
+        pytest.param("delta", 9, False, marks=pytest.mark.soak),
+        ("iceberg", 2, True),
+        ("iceberg", 9, False),
+    ],
+)
 def test_a_commit_of_the_job_that_comes_in_between_does_not_end_a_backfill(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format, conflicts: int, ends_well: bool
 ) -> None:
@@ -76,11 +83,11 @@ def test_a_commit_of_the_job_that_comes_in_between_does_not_end_a_backfill(
     assert sorted(rows) == (["new", "z"] if ends_well else ["a", "z"])
 
 
-@pytest.mark.parametrize("kind", FORMATS)
-@pytest.mark.parametrize("keys", [[], KEY], ids=["append", "merge"])
+@pytest.mark.parametrize(("kind", "mode"), FORMATS_AND_MODES)
 def test_rows_of_the_windows_are_replaced_and_the_job_goes_on(
-    spark: SparkSession, tmp_path: Path, kind: Format, keys: list[str]
+    spark: SparkSession, tmp_path: Path, kind: Format, mode: str
 ) -> None:
+    keys = KEY if mode == "merge" else []
     job = opened(spark, kind, tmp_path, keys)
     for epoch in range(3):
         publish(job, tmp_path, epoch, [(epoch, k, epoch) for k in "ab"], keys)

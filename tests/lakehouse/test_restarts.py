@@ -52,11 +52,11 @@ execution.checkpointing: {interval: 50ms, dir: ./checkpoints}
 parallelism: 1
 spark: SPARK
 sources:
-  sales: {format: delta, path: ./db/in}
+  sales: {format: iceberg, path: ./db/in}
 steps:
   - {key-by: shop, aggregate: {items: count(*), income: sum(price)}}
   - sql: SELECT * FROM previous WHERE income > 0
-sink: {format: iceberg, path: ./db/out, mode: append}
+sink: {format: delta, path: ./db/out, mode: append}
 """
 
 
@@ -64,23 +64,23 @@ sink: {format: iceberg, path: ./db/out, mode: append}
 def test_a_death_between_the_tables_commit_and_the_end_of_its_publication(
     spark: SparkSession, tmp_path: Path, jars: str, is_killed: bool
 ) -> None:
-    """Of an append to Iceberg, which nothing would keep from coming twice but the mark that is in the commit.
+    """Of an append to Delta Lake, which nothing would keep from coming twice but the mark that is in the commit.
 
     The commit is a file, so a SIGKILL leaves the same behind as a death in this process.
     """
     folder = tmp_path / "a job"
     (folder / "db").mkdir(parents=True)
     (folder / "job.yaml").write_text(JOB.replace("SPARK", json.dumps({**SPARK, "jars": jars})))
-    add(spark, "delta", folder / "db" / "in", FIRST)
+    add(spark, "iceberg", folder / "db" / "in", FIRST)
     if is_killed:
         killed_at(folder / "job.yaml", "table-committed", 0)
     else:
         dies_at(Job.from_yaml(folder / "job.yaml"), spark, "table-committed", 0)
     assert list((folder / "checkpoints").glob("staged/_staging/*")), "the staged files are still there"
-    add(spark, "delta", folder / "db" / "in", SECOND)
+    add(spark, "iceberg", folder / "db" / "in", SECOND)
     run(Job.from_yaml(folder / "job.yaml"), spark)
     assert not list((folder / "checkpoints").glob("staged/_staging/*"))
-    changes = [(row["shop"], row["_op"], row["_epoch"]) for row in rows_of(spark, "iceberg", folder / "db" / "out")]
+    changes = [(row["shop"], row["_op"], row["_epoch"]) for row in rows_of(spark, "delta", folder / "db" / "out")]
     assert sorted(changes) == [
         ("a", "insert", 0),
         ("a", "update", 1),

@@ -20,7 +20,7 @@ from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, Re
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from tests.checkpoint.examples import a_manifest
-from tests.lakehouse.tables import FORMATS, Format, beside, remove_old_versions, rows_of, sink
+from tests.lakehouse.tables import FORMATS, FORMATS_AND_MODES, Format, beside, remove_old_versions, rows_of, sink
 from tests.staging import stage
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
@@ -161,7 +161,7 @@ def test_going_back_with_a_merge_removes_later_keys_and_brings_older_rows_back(
     assert (output.rows(), output.sink.newest_published()) == ([("a", 1)], 0)
 
 
-@pytest.mark.parametrize("mode", ["merge", "append"])
+@pytest.mark.parametrize(("kind", "mode"), FORMATS_AND_MODES)
 def test_a_table_that_others_have_written_to_cannot_be_rolled_back(
     spark: SparkSession, tmp_path: Path, kind: Format, mode: str
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_table_that_others_have_written_to_cannot_be_rolled_back(
     assert (output.rows(), output.sink.newest_published()) == (rows, 1)
 
 
-@pytest.mark.parametrize("mode", ["merge", "append"])
+@pytest.mark.parametrize(("kind", "mode"), FORMATS_AND_MODES)
 def test_a_table_whose_old_versions_are_removed_is_refused_before_anything_is_changed(
     spark: SparkSession, tmp_path: Path, kind: Format, mode: str
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_table_whose_old_versions_are_removed_is_refused_before_anything_is_ch
     assert output.rows() == sorted([*rows, ("c", 3)])
 
 
-@pytest.mark.parametrize("after", [0, -1])
+@pytest.mark.parametrize("after", [0, pytest.param(-1, marks=pytest.mark.soak)])
 def test_a_job_goes_on_after_a_rollback_that_did_not_end(
     spark: SparkSession, tmp_path: Path, kind: Format, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
@@ -233,8 +233,8 @@ def test_a_job_goes_on_after_a_rollback_that_did_not_end(
     assert output.rows() == [("a", 1), ("d", 4)]
 
 
-@pytest.mark.parametrize("mode", ["merge", "append"])
-@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize(("kind", "mode"), FORMATS_AND_MODES)
+@pytest.mark.parametrize("after", [0, pytest.param(1, marks=pytest.mark.soak)])
 def test_a_savepoint_that_is_restored_takes_the_table_over(
     spark: SparkSession, tmp_path: Path, kind: Format, mode: str, after: int
 ) -> None:
@@ -380,7 +380,7 @@ def test_a_table_that_was_made_anew_is_not_taken_for_the_jobs_own(
     assert Output(spark, kind, tmp_path, is_fresh=False).sink.obstacle(unpublished) is None, "it is yet to be written"
 
 
-@pytest.mark.parametrize("mode", ["merge", "append"])
+@pytest.mark.parametrize(("kind", "mode"), FORMATS_AND_MODES)
 def test_a_commit_of_others_that_comes_in_between_does_not_end_the_job(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format, mode: str
 ) -> None:

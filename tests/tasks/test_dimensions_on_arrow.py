@@ -122,7 +122,7 @@ def found(folder: Path, sql: Mapping[str, str]) -> dict[str, Counter[str]]:
     return {name: Counter(map(values, output_rows(folder / "out" / name))) for name in sql}
 
 
-@pytest.mark.parametrize("mode", ["batch", "mixed"])
+@pytest.mark.parametrize("mode", [pytest.param("batch", marks=pytest.mark.soak), "mixed"])
 def test_the_answer_does_not_depend_on_who_joins(spark: SparkSession, tmp_path: Path, mode: Mode) -> None:
     answers = {}
     for way in ("arrow", "spark"):

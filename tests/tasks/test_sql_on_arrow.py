@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -138,23 +139,30 @@ def played(job: Job, spark: SparkSession, inputs: Path, ways: tuple[bool, bool])
     return [(one.watermark_us, {name: (s.records, s.splits) for name, s in one.sources.items()}) for one in found]
 
 
-@pytest.mark.parametrize("stages", ["one stage", "map tasks and a shuffle"])
+ONE_STAGE, MAP_TASKS = "one stage", "map tasks and a shuffle"
+#: each mode, each job and each kind of stages; `make soak` has all of their pairs
+BY_DEFAULT = {
+    ("batch", windowed, ONE_STAGE),
+    ("batch", unkeyed, MAP_TASKS),
+    ("mixed", windowed, MAP_TASKS),
+    ("mixed", plain, MAP_TASKS),
+    ("mixed", unkeyed, ONE_STAGE),
+    ("mixed", calling, ONE_STAGE),
+}
+
+
 @pytest.mark.parametrize(
-    ("mode", "make"),
+    ("mode", "make", "stages"),
     [
-        ("batch", windowed),
-        ("batch", unkeyed),
-        ("mixed", windowed),
-        ("mixed", plain),
-        ("mixed", unkeyed),
-        ("mixed", calling),
+        pytest.param(*case, marks=() if case in BY_DEFAULT else pytest.mark.soak)
+        for case in product(("batch", "mixed"), (windowed, plain, unkeyed, calling), (ONE_STAGE, MAP_TASKS))
     ],
 )
 def test_the_answer_does_not_depend_on_who_computes_the_sql(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Mode, make: object, stages: str
 ) -> None:
     assert callable(make)
-    if stages == "map tasks and a shuffle":
+    if stages == MAP_TASKS:
         monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     ways = {"arrow": (False, False), "spark": (True, True), "changing": (True, False), "back": (False, True)}
     if mode == "batch" or stages == "one stage" or make is plain:  # `windowed` has its restart

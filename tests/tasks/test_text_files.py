@@ -61,8 +61,15 @@ def is_read_by_tasks(job: Job, spark: SparkSession) -> bool:
     return bool(analyse(spark, job.spec, job.where).plan.direct)
 
 
-@pytest.mark.parametrize("form", ["json", "csv"])
-@pytest.mark.parametrize("make", [windowed, unkeyed])
+@pytest.mark.parametrize(
+    ("form", "make"),
+    [
+        ("json", windowed),
+        ("csv", unkeyed),
+        pytest.param("csv", windowed, marks=pytest.mark.soak),
+        pytest.param("json", unkeyed, marks=pytest.mark.soak),
+    ],
+)
 def test_the_answer_does_not_depend_on_who_parses_the_lines(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Format, make: object
 ) -> None:
@@ -91,7 +98,7 @@ def test_the_answer_does_not_depend_on_who_parses_the_lines(
     assert len(found["tasks"][2]) > 10
 
 
-@pytest.mark.parametrize("mode", ["batch", "mixed"])
+@pytest.mark.parametrize("mode", [pytest.param("batch", marks=pytest.mark.soak), "mixed"])
 def test_a_wrong_record_is_named_as_by_spark(
     spark: SparkSession, tmp_path: Path, mode: Literal["batch", "mixed"]
 ) -> None:

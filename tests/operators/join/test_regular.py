@@ -129,7 +129,7 @@ def epochs_of(drawn: Sequence[tuple[list[Row], list[int]]], *, retracts: bool) -
 @pytest.mark.parametrize("retracts", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @given(drawn=EPOCHS, memory_bytes=st.sampled_from([1, 300, 2**23]))
-@local_cases(0.05)
+@local_cases(0.02)
 def test_the_changes_of_a_join_add_up_to_the_join_of_the_rows(
     kind: JoinType, retracts: bool, drawn: list[tuple[list[Row], list[int]]], memory_bytes: int
 ) -> None:
@@ -239,7 +239,7 @@ def test_a_key_that_does_not_fit_in_memory_is_joined_in_blocks(
 @pytest.mark.parametrize("retracts", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 @given(drawn=HOT_EPOCHS, memory_bytes=st.sampled_from([1, 300]))
-@local_cases(0.03)
+@local_cases(0.02)
 def test_epochs_of_keys_that_do_not_fit_in_memory_change_the_same(
     kind: JoinType, retracts: bool, drawn: list[tuple[list[Row], list[int]]], memory_bytes: int
 ) -> None:
