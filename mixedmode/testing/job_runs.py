@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 
 from mixedmode import read_output
 from mixedmode.config.execution import RuntimeMode
-from mixedmode.driver.events import EpochCommitted, PhaseBegan
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.job import Job
 from mixedmode.operators.interface import OP_COLUMN
@@ -95,11 +94,12 @@ def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str])
 
     def follow(event: object) -> None:
         nonlocal is_live
-        is_live = is_live or event == PhaseBegan("live")
-        if isinstance(event, EpochCommitted):
-            counts["records_late"] += event.records_late
-            counts["records_skipped"] += event.records_skipped
-        if event == PhaseBegan("live") or (is_live and isinstance(event, EpochCommitted)):
+        begins_live = getattr(event, "phase", None) == "live"
+        is_committed = hasattr(event, "records_late")  # such as an EpochCommitted
+        is_live = is_live or begins_live
+        for name in ("records_late", "records_skipped"):
+            counts[name] += getattr(event, name, 0)
+        if begins_live or (is_live and is_committed):
             let_in()
 
     if job.settings.execution.runtime_mode is not RuntimeMode.STREAMING and waiting and waiting[0][0] == 0:

@@ -198,7 +198,7 @@ def test_a_store_that_needs_too_long_for_a_request_is_told_with_the_limit(
         why, _, how = str(error).partition(": ")[2].partition(". ")
         assert why == "the store completed no request within the time limit of one, though it was asked for up to 0.5 s"
         assert how.startswith("Check the store and the network. If they are only slow, set a longer time in the ")
-        assert " such as AWS_TIMEOUT=60s, then start the job again" in how
+        assert " such as AWS_TIMEOUT=60s, then start again" in how
 
 
 def test_a_slow_store_is_told_once_a_minute(

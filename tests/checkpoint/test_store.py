@@ -286,8 +286,8 @@ def test_a_full_disk_is_explained_in_full(folder: ObjectStore, monkeypatch: pyte
         folder.put_new("m/1", b"x")
     assert str(caught.value) == (
         "cannot write an object of the checkpoint or of the output: no space is left on the disk. Free space, or "
-        "delete files if `df -i` shows that no inode is free; or move the folder to a larger disk, then start the job "
-        f"again; it resumes. store={folder.url}, object=m/1"
+        "delete files if `df -i` shows that no inode is free; or move the folder to a larger disk, then start again; "
+        f"a job resumes. store={folder.url}, object=m/1"
     )
     assert isinstance(caught.value.__cause__, OSError)
     monkeypatch.undo()

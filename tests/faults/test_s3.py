@@ -105,7 +105,7 @@ def test_a_store_that_goes_away_stops_the_job_which_resumes(
     job.add("history", 3_000)
     with pytest.raises(RetryableError, match="the store did not answer, though it was asked for up to") as caught:
         run(job.job, spark, feed=[go_away])
-    assert "start the job again; it resumes." in str(caught.value)
+    assert "then start again; a job resumes." in str(caught.value)
     proxy.plan = working
     assert len(manifests(job.checkpoint_url)) == 1
     run(job.job, spark)
