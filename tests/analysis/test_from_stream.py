@@ -348,7 +348,7 @@ def queries(draw: st.DrawFn) -> list[Query]:
 
 
 @settings(
-    max_examples=15, phases=[Phase.generate], deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=10, phases=[Phase.generate], deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(query=queries())
 def test_the_steps_return_the_rows_of_the_stream(
