@@ -105,6 +105,7 @@ def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str])
     if job.settings.execution.runtime_mode is not RuntimeMode.STREAMING and waiting and waiting[0][0] == 0:
         let_in()
     job.run(until="drained", observers=[follow])
+    assert not waiting, waiting  # each live epoch has let the next one in
     rows = {name: read_output(output_folder(folder, name), changes=True) for name in outputs}
     return Found(
         {name: _ordered(read_output(output_folder(folder, name)).to_pylist()) for name in job.results},

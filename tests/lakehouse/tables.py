@@ -16,8 +16,8 @@ from tests.harness import Feed, Recording, Row, run
 
 Format = Literal["delta", "iceberg"]
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")
-#: of an output. The sink is the same code for both formats, and a commit of Iceberg takes a third of the time of one of
-#: Delta Lake: so both modes are tested with Iceberg, and `make soak` has all four
+#: of an output. The sink is the same code for both formats, and a commit of Iceberg takes less time than one of Delta
+#: Lake: so both modes are tested with Iceberg, and `make soak` has all four
 FORMATS_AND_MODES = [
     ("delta", "append"),
     pytest.param("delta", "merge", marks=pytest.mark.soak),
