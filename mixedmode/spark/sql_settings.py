@@ -1,5 +1,6 @@
 """The settings of a session that decide what SQL computes of the same values."""
 
+from functools import lru_cache
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -32,6 +33,12 @@ def sql_settings(session: SparkSession) -> dict[str, str]:
 
 
 def _is_default(session: SparkSession, name: str, value: str) -> bool:
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for the defaults
-    entry = getattr(getattr(jvm.org.apache.spark.sql.internal, "SQLConf$"), "MODULE$").getConfigEntry(name)
+    entry = _known(session).getConfigEntry(name)
     return entry is not None and str(entry.defaultValueString()).lower() == value.lower()
+
+
+@lru_cache(maxsize=4)
+def _known(session: SparkSession) -> Any:
+    """Return Spark's own list of settings. To look it up takes several calls."""
+    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for the defaults
+    return getattr(getattr(jvm.org.apache.spark.sql.internal, "SQLConf$"), "MODULE$")
