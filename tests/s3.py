@@ -7,10 +7,14 @@ import itertools
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
+
+if TYPE_CHECKING:
+    from werkzeug.serving import BaseWSGIServer
 
 #: a store that is away is away for good in a test, and is not waited for
 RETRY_SECONDS = 3.0
@@ -54,28 +58,34 @@ def environment(endpoint: str) -> dict[str, str]:
 @contextmanager
 def s3_server() -> Iterator[S3Server]:
     """A server with conditional puts, in a thread of this process; what it holds is in memory."""
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    server = _server(0)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        yield S3Server(server.get_host_and_port()[1])
+        yield S3Server(server.port)
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def serve_forever(port: int, before: Callable[[int], None]) -> None:
     """Be a server in this process until it is killed. `before` is called before each answer, with the bytes given."""
-    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+    _server(port, before).serve_forever()
+
+
+def _server(port: int, before: Callable[[int], object] = lambda _bytes: None) -> "BaseWSGIServer":
+    """Return moto's server, whose conditional puts exclude each other, as those of S3 do: moto looks, and then puts."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    inner = DomainDispatcherApplication(create_backend_app)
+    inner, one_at_a_time = DomainDispatcherApplication(create_backend_app), Lock()
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         before(int(environ.get("CONTENT_LENGTH") or 0))
-        answered: Iterable[bytes] = inner(environ, start)
+        with one_at_a_time if "HTTP_IF_NONE_MATCH" in environ else nullcontext():
+            answered: Iterable[bytes] = inner(environ, start)
         return answered
 
-    make_server("127.0.0.1", port, answer, threaded=True).serve_forever()
+    return make_server("127.0.0.1", port, answer, threaded=True, request_handler=MotoRequestHandler)
