@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,31 +80,29 @@ def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str])
     The rows of a live epoch arrive when the job has gone live, or has committed the live epoch before. Those without
     rows make no epoch.
     """
-    counts = Counter[str]()
     for name in job.settings.sources:
         input_folder(folder, name).mkdir(parents=True)
-    waiting = [(number, tables) for number, tables in enumerate(epochs) if any(one.num_rows for one in tables.values())]
-    is_live = False
-
-    def let_in() -> None:
-        if waiting:
-            number, tables = waiting.pop(0)
-            for name, rows in tables.items():
-                if rows.num_rows:
-                    pq.write_table(rows, input_folder(folder, name) / f"{number:06}.parquet")
+    first_live = 0 if job.spec.execution.runtime_mode is RuntimeMode.STREAMING else 1
+    arrivals = [partial(_arrive, folder, f"{number:06}.parquet", tables) for number, tables in enumerate(epochs)]
+    waiting = [
+        arrive
+        for arrive, tables in zip(arrivals[first_live:], epochs[first_live:], strict=True)
+        if any(rows.num_rows for rows in tables.values())
+    ]
+    counts, is_live = Counter[str](), False
 
     def follow(event: object) -> None:
         nonlocal is_live
         begins_live = getattr(event, "phase", None) == "live"
-        is_committed = hasattr(event, "records_late")  # such as an EpochCommitted
         is_live = is_live or begins_live
+        is_committed = hasattr(event, "records_late")  # and records_skipped: a committed epoch
         for name in ("records_late", "records_skipped"):
             counts[name] += getattr(event, name, 0)
-        if begins_live or (is_live and is_committed):
-            let_in()
+        if waiting and (begins_live or (is_live and is_committed)):
+            waiting.pop(0)()
 
-    if job.settings.execution.runtime_mode is not RuntimeMode.STREAMING and waiting and waiting[0][0] == 0:
-        let_in()
+    for arrive in arrivals[:first_live]:
+        arrive()
     job.run(until="drained", observers=[follow])
     assert not waiting, waiting  # each live epoch has let the next one in
     rows = {name: read_output(output_folder(folder, name), changes=True) for name in outputs}
@@ -113,6 +112,13 @@ def run_on_spark(job: Job, epochs: Epochs, folder: Path, outputs: Sequence[str])
         counts["records_late"],
         counts["records_skipped"],
     )
+
+
+def _arrive(folder: Path, file: str, tables: Mapping[str, pa.Table]) -> None:
+    """Write the rows of an epoch into the folders of their sources. A source without rows gets no file."""
+    for name, rows in tables.items():
+        if rows.num_rows:
+            pq.write_table(rows, input_folder(folder, name) / file)
 
 
 def _without_epoch(table: pa.Table) -> list[Row]:

@@ -147,7 +147,7 @@ BY_DEFAULT = {
     ("mixed", windowed, MAP_TASKS),
     ("mixed", plain, MAP_TASKS),
     ("mixed", unkeyed, ONE_STAGE),
-    ("mixed", calling, ONE_STAGE),
+    ("mixed", calling, MAP_TASKS),
 }
 
 
@@ -165,7 +165,7 @@ def test_the_answer_does_not_depend_on_who_computes_the_sql(
     if stages == MAP_TASKS:
         monkeypatch.setattr(single_stage, "INPUT_BYTES_MAX", -1)
     ways = {"arrow": (False, False), "spark": (True, True), "changing": (True, False), "back": (False, True)}
-    if mode == "batch" or stages == "one stage" or make is plain:  # `windowed` has its restart
+    if mode == "batch" or stages == ONE_STAGE or make is plain:  # `windowed` has its restart
         ways = {"arrow": ways["arrow"], "spark": ways["spark"]}
     found = {}
     for name, way in ways.items():
