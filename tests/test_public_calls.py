@@ -150,7 +150,7 @@ def test_each_path_of_each_call_that_the_system_refuses_is_an_error_of_ours(job:
                     except Exception as error:  # noqa: BLE001  # what must not be
                         failures.append(f"{label}: {name}={value[:50]}: {type(error).__name__}: {error}")
     assert not failures, "\n".join(failures)
-    assert told >= {"read_state", "open_state", "read_table", "read_output", "output_files", "Job.from_yaml"}
+    assert told >= {"read_state", "open_state", "read_table", "read_output", "output_files", "Job.from_file"}
 
 
 def test_each_argument_of_each_call_with_a_wrong_value_is_refused(job: RunningJob) -> None:

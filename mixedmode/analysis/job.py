@@ -34,9 +34,10 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage, with_key, with_upserts
 from mixedmode.analysis.source_rows import records_read, schemas_beside_stages, sources_read
-from mixedmode.analysis.sql_steps import SqlReads, by_their_names, unread_inputs
+from mixedmode.analysis.sql_steps import SqlReads, by_their_names, reads_as_one, union_text, unread_inputs
 from mixedmode.analysis.sql_texts import SqlTexts
 from mixedmode.analysis.told_apart import check_told_apart
+from mixedmode.analysis.written_sql import with_text
 from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, OneInputStep, SqlStep
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
@@ -233,7 +234,13 @@ class _Walk:
         where = self._where("steps", index, "sql")
         add, join = partial(self._add_grouped, where), partial(self._add_joined, where)
         texts = SqlTexts(self._session, self._roots, add, join, where, self._found)
+        read: Mapping[str, Relation] = {}
+        if reads_as_one(step):
+            union = with_text(step, union_text(step, inputs, self._where("steps", index, "from")))
+            together, read = texts.rows(union, readable, f"{sql_id(step, index)}-inputs")
+            readable = replace(readable, relations={PREVIOUS: together, **named})
         rows, used = texts.rows(step, readable, sql_id(step, index))
+        used = {**read, **used}
         self._found += unread_inputs(step, inputs, used, self._where("steps", index, "from"))
         check_columns(rows.frame, where)
         self._relations["steps", index] = rows

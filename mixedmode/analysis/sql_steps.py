@@ -1,5 +1,6 @@
 """Analyses a sql step: Spark resolves its text over stand-ins of what it may read, and its plan is checked."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from mixedmode.analysis.catalyst import column_ids, read_query
 from mixedmode.analysis.catalyst_aggregates import marked
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.joined_sql import joined_sql
+from mixedmode.analysis.keyed_steps import check_alike
 from mixedmode.analysis.plan import Node, nodes_of
 from mixedmode.analysis.problems import collecting
 from mixedmode.analysis.ranked_sql import ranked_sql
@@ -24,13 +26,24 @@ from mixedmode.analysis.sql_checks import (
 )
 from mixedmode.analysis.sql_joins import JoinedRows
 from mixedmode.config import SqlStep
+from mixedmode.config.calls import quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.reads import SqlText
 from mixedmode.spark.errors import REFUSALS, refused
 from mixedmode.spark.frames import views
 
-__all__ = ["SqlReads", "analysed_sql", "by_their_names", "parts_of", "unread_inputs"]
+__all__ = [
+    "SqlReads",
+    "analysed_sql",
+    "by_their_names",
+    "parts_of",
+    "reads_as_one",
+    "union_text",
+    "unread_inputs",
+]
+
+_FROM_PREVIOUS = re.compile(rf"\b(?:from|join)\s+`?{PREVIOUS}\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +157,22 @@ def by_their_names(step: SqlStep, index: int, before: str | None, inputs: Sequen
     if index == 0:
         return {relation.name: relation for relation in inputs}
     return dict.fromkeys([PREVIOUS, *([before] if before else [])], inputs[0])
+
+
+def reads_as_one(step: SqlStep) -> bool:
+    """Return True if a step with several inputs reads their rows as one, under the name `previous`."""
+    return len(step.from_) > 1 and _FROM_PREVIOUS.search(step.sql) is not None
+
+
+def union_text(step: SqlStep, inputs: Sequence[Relation], where: str) -> str:
+    """Return SQL for the rows of all inputs of a step, whose columns are found by their names.
+
+    where: the place of `from`. Raise InvalidJobError unless all have the same columns.
+    """
+    for other in inputs[1:]:
+        check_alike(inputs[0].types, other.types, (inputs[0].name, other.name), where)
+    columns = ", ".join(map(quoted, inputs[0].frame.columns))
+    return " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in step.from_)  # noqa: S608 - the job's own SQL
 
 
 def unread_inputs(

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
-JobFile = Annotated[Path, typer.Argument(help="The job file (YAML).", show_default=False)]
+JobFile = Annotated[
+    Path, typer.Argument(help="The job file (YAML, or SQL if its name ends in .sql).", show_default=False)
+]
 Overrides = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting of the job file; repeatable.")
 ]

@@ -21,9 +21,7 @@ Place = Annotated[str, typer.Argument(help="The folder or URL of the savepoint."
 
 @savepoints.command()
 def create(
-    job: Annotated[
-        str, typer.Argument(help="The job file (YAML), or a job's checkpoint folder or URL.", show_default=False)
-    ],
+    job: Annotated[str, typer.Argument(help="The job file, or a job's checkpoint folder or URL.", show_default=False)],
     place: Place,
     overrides: Overrides = None,
 ) -> None:
@@ -62,7 +60,7 @@ def inspect(place: Place) -> None:
 @savepoints.command()
 def restore(
     place: Place,
-    job: Annotated[Path, typer.Argument(help="The job file (YAML) of the job that is to go on.", show_default=False)],
+    job: Annotated[Path, typer.Argument(help="The job file of the job that is to go on.", show_default=False)],
     overrides: Overrides = None,
     allow_dropped_state: Annotated[
         bool, typer.Option("--allow-dropped-state", help="Leave out the state of steps that the job does not have.")

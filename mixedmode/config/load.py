@@ -22,13 +22,16 @@ from mixedmode.config.function_settings import CustomClass
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
-from mixedmode.config.reader import read_document
+from mixedmode.config.reader import document_of, read_document
 from mixedmode.config.spec import JobSettings, JobSpec
+from mixedmode.config.sql_file import sql_tree
 from mixedmode.config.step_outputs import own_section, side_outputs_of, with_settings, with_side_outputs
 from mixedmode.errors import InvalidJobError, MixedmodeError
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
+#: how the name of a job file ends that is SQL
+SQL_SUFFIX = ".sql"
 #: fields of sources and sinks that hold paths
 _PATHS = {"path", "folder", "folder_", "schema_file"}
 
@@ -75,11 +78,15 @@ class FaultyJob:
 def read_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob | FaultyJob:
     """Return the job in a file, or its mistakes, with `key=value` overrides (--set) that replace what the file says.
 
-    Relative paths are resolved against the file's folder, those in overrides too. Raises InvalidJobError if the file
-    cannot be read, or is not YAML.
+    A file whose name ends in .sql is SQL (sql_file.py), and any other one YAML. Relative paths are resolved against the
+    file's folder, those in overrides too. Raises InvalidJobError if the file cannot be read, or is neither.
     """
     place = os.fspath(path)
-    document = read_document(_read_text(place), place, overrides)
+    text = _read_text(place)
+    if place.lower().endswith(SQL_SUFFIX):
+        document = document_of(sql_tree(text, place, FilePath(place).stem), place, overrides)
+    else:
+        document = read_document(text, place, overrides)
     return _validated(document, FilePath(place).parent)
 
 

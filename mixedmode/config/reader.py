@@ -54,7 +54,11 @@ def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Docum
     Raises InvalidJobError when `text` is not YAML, or not a section of keys. All other errors are in `problems`, so
     that a caller can report them together with the errors that it finds itself.
     """
-    root = _compose(text, place)
+    return document_of(_compose(text, place), place, overrides)
+
+
+def document_of(root: yaml.MappingNode, place: str, overrides: Sequence[str] = ()) -> Document:
+    """Return the document with this tree, as read_document does."""
     tree = _Tree(place)
     tree.marks[""] = Mark(place, _line(root) if place else 0)
     tree.add_mapping(root, (), tree.values)

@@ -14,7 +14,7 @@ An argument that is left out has the default of the job file; mixedmode/config i
 Relative paths are resolved against the current directory.
 
 Invariants (tests/job/test_api.py):
-  I1  Job.from_yaml of job.to_yaml() has the same spec
+  I1  Job.from_file of job.to_yaml() has the same spec
   I2  no call changes the job it is called on
 """
 
@@ -103,13 +103,13 @@ class Job(AllRows, JobOperations):
         self._fill(resolve_paths(settings, FilePath()), (), {}, (), None)
 
     @classmethod
-    def from_yaml(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
+    def from_file(cls, path: FileName, overrides: Sequence[str] = ()) -> Self:
         """Return the job in a file, with `key=value` overrides that replace what the file says.
 
         Raises InvalidJobError with every mistake that can be found without Spark.
         """
-        of_type(overrides, list | tuple, "Job.from_yaml: overrides", "a list, such as ['parallelism=4']")
-        loaded = load_job(place_of(path, "Job.from_yaml: path"), overrides)
+        of_type(overrides, list | tuple, "Job.from_file: overrides", "a list, such as ['parallelism=4']")
+        loaded = load_job(place_of(path, "Job.from_file: path"), overrides)
         return cls._of(settings_of(loaded.spec), loaded.spec.steps, loaded.spec.results, (), loaded)
 
     @classmethod

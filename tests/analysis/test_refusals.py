@@ -694,7 +694,7 @@ steps:
 sink: {{format: console}}
 """,
     )
-    loaded = Job.from_yaml(file)
+    loaded = Job.from_file(file)
     with pytest.raises(InvalidJobError) as caught:
         analyse(spark, loaded.spec, loaded.where)
     assert str(caught.value) == (

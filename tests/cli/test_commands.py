@@ -45,7 +45,7 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     live = [{"k": "c", "v": 2_000_000, "at": "2001-01-01 03:00:00"}]
     write_json(folder / "in", "history.json", history)
     feed = [lambda: write_json(folder / "in", "live.json", live)]
-    run(Job.from_yaml(file), spark, feed=feed, clock=ManualClock(NOW_MS))
+    run(Job.from_file(file), spark, feed=feed, clock=ManualClock(NOW_MS))
     return folder
 
 

@@ -127,10 +127,10 @@ def test_a_folder_that_moved_is_given_as_it_was_and_as_it_is(job: Path) -> None:
 def test_restore_says_what_goes_on_and_what_begins(spark: SparkSession, tmp_path: Path) -> None:
     file = write_text(tmp_path, "job.yaml", JOB)
     write_json(tmp_path / "in", "history.json", [{"k": "a", "v": 1}, {"k": "b", "v": 2}])
-    run(Job.from_yaml(file), spark, clock=ManualClock())
+    run(Job.from_file(file), spark, clock=ManualClock())
     lines(command("create", file, tmp_path / "sp"))
     write_json(tmp_path / "in", "later.json", [{"k": "b", "v": 3}])
-    run(Job.from_yaml(file), spark, clock=ManualClock())
+    run(Job.from_file(file), spark, clock=ManualClock())
     into = ("--set", "execution.checkpointing.dir=./second")
     said = [
         f"shops goes on after epoch 0 of shops, in {tmp_path}/second",

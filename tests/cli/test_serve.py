@@ -151,11 +151,11 @@ def test_a_run_in_python_has_the_server_of_the_job_or_of_the_call(
 ) -> None:
     monkeypatch.setattr("mixedmode.driver.run.run_job", lambda _spec, _where, _options: None)
     caplog.set_level("INFO", logger="mixedmode.serve")
-    Job.from_yaml(job).run()
+    Job.from_file(job).run()
     assert caplog.messages == []
-    Job.from_yaml(job).run(serve=0)
+    Job.from_file(job).run(serve=0)
     job.write_text(job.read_text() + "serve.listen: 0\n")
-    Job.from_yaml(job).run()
+    Job.from_file(job).run()
     assert [url_in(message)[:17] for message in caplog.messages] == ["http://127.0.0.1:"] * 2
     with pytest.raises(InvalidJobError, match=r"Job\.run: serve is not an address"):
-        Job.from_yaml(job).run(serve="eighty")
+        Job.from_file(job).run(serve="eighty")

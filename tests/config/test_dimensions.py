@@ -140,7 +140,7 @@ def test_a_dimension_of_the_same_name_replaces_the_one_before_and_its_path_is_re
         "dimensions: {customers: {format: parquet, path: customers}}\n"
         f"steps:\n- sql: {SQL}\nsink: {{format: parquet, path: /out}}\n"
     )
-    job = Job.from_yaml(file)
+    job = Job.from_file(file)
     assert job.spec.dimensions["customers"].place == f"parquet {tmp_path}/customers"
     other = job.dimension("customers", Source.parquet("others")).spec.dimensions["customers"]
     assert other.place == f"parquet {Path.cwd()}/others"

@@ -29,7 +29,7 @@ NewRig = Callable[[Path], Rig]  # in a folder that is not there yet
 
 def start(rig: Rig, spark: SparkSession, mode: str = "mixed", *, feed: Sequence[Feed] = ()) -> Recording:
     """One start in this process, until nothing is new."""
-    return run(Job.from_yaml(rig.job_file(mode)), spark, until=Until.IDLE, feed=feed, clock=ManualClock())
+    return run(Job.from_file(rig.job_file(mode)), spark, until=Until.IDLE, feed=feed, clock=ManualClock())
 
 
 def check_answer(rig: Rig) -> None:
@@ -91,7 +91,7 @@ def it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint(
 
 
 def die(one: Rig, spark: SparkSession, point: CrashPoint, epoch: int) -> None:
-    dies_at(Job.from_yaml(one.job_file()), spark, point, epoch)
+    dies_at(Job.from_file(one.job_file()), spark, point, epoch)
 
 
 def it_goes_live_although_more_arrives_all_the_time(new_rig: NewRig, spark: SparkSession, folder: Path) -> None:
@@ -113,7 +113,7 @@ def it_goes_live_although_more_arrives_all_the_time(new_rig: NewRig, spark: Spar
     producer.start()
     assert first_is_in.wait(60)
     try:
-        run(Job.from_yaml(one.job_file()), spark, until=Until.IDLE, clock=ManualClock(), observer=recording)
+        run(Job.from_file(one.job_file()), spark, until=Until.IDLE, clock=ManualClock(), observer=recording)
     finally:
         recording.has_begun.set()
         recording.is_live.set()

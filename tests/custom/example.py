@@ -50,7 +50,7 @@ class Example:
 
     def job(self, *overrides: str) -> Job:
         """The job, with settings put over those of the file."""
-        return Job.from_yaml(self.folder / "job.yaml", overrides)
+        return Job.from_file(self.folder / "job.yaml", overrides)
 
     def add(self, readings: Iterable[Reading]) -> None:
         """Append to the table."""

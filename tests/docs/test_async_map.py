@@ -83,7 +83,7 @@ def job_of(url: str, **changes: Any) -> Job:
     given = {**step, "args": {"url": url}, "backoff": "1ms", **changes}
     document["steps"][0] = {key: value for key, value in given.items() if value is not None}
     Path("here.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
-    return Job.from_yaml("here.yaml")
+    return Job.from_file("here.yaml")
 
 
 TOTALS = [

@@ -130,6 +130,13 @@ def test_a_job_file_in_the_documents_is_valid(block: Block, folder: Path) -> Non
     assert resolve_mode(loaded.spec).mode in {"batch", "streaming", "mixed"}
 
 
+@pytest.mark.parametrize("block", blocks("sql"), ids=str)
+def test_a_sql_file_in_the_documents_is_valid(block: Block, folder: Path) -> None:
+    (folder / "job.sql").write_text(block.text, encoding="utf-8")
+    loaded = load_job("job.sql")
+    assert resolve_mode(loaded.spec).mode in {"batch", "streaming", "mixed"}
+
+
 def test_a_part_of_a_job_file_with_a_misspelt_key_would_be_found(folder: Path) -> None:
     part = Block(ROOT / "README.md", 1, "pipeline: {max-paralelism: 4}\n")
     (folder / "job.yaml").write_text(job_text(part), encoding="utf-8")

@@ -44,7 +44,7 @@ def test_the_totals_are_those_of_plain_python_and_each_customer_is_asked_for_onc
             placed = text.replace("../../run/segments", str(folder)).replace(":8765", f":{server.server_port}")
             (tmp_path / "job.yaml").write_text(placed, encoding="utf-8")
             (tmp_path / "segments.py").write_text((EXAMPLE / "segments.py").read_text(), encoding="utf-8")
-            run(Job.from_yaml(tmp_path / "job.yaml"), spark, feed=let_in, clock=ManualClock(CLOCK_MS))
+            run(Job.from_file(tmp_path / "job.yaml"), spark, feed=let_in, clock=ManualClock(CLOCK_MS))
         finally:
             server.shutdown()
             thread.join()

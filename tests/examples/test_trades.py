@@ -41,7 +41,7 @@ def test_history_and_live_trades_have_the_quotes_that_plain_python_gives(
         **{f"sources.{name}.live.path": tmp_path / "live" / name for name in ("trades", "quotes")},
         **{f"outputs.{name}.path": tmp_path / name for name in ("priced", "minutes")},
     }
-    job = Job.from_yaml(EXAMPLE / "job.yaml", [f"{key}={value}" for key, value in places.items()])
+    job = Job.from_file(EXAMPLE / "job.yaml", [f"{key}={value}" for key, value in places.items()])
     let_in: list[Callable[[], object]] = [partial(trades.write_live, tmp_path, 600)]
     run(job, spark, feed=let_in, clock=ManualClock(CLOCK_MS))
     assert trades.check(tmp_path)

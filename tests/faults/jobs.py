@@ -79,7 +79,7 @@ class FaultJob:
     @property
     def job(self) -> Job:
         """The same job, to be run in this process."""
-        return Job.from_yaml(self.file)
+        return Job.from_file(self.file)
 
     def __post_init__(self) -> None:
         write_text(self.folder, "job.yaml", JOB.replace("STEPS", self.steps).replace("FORMAT", self.file_format))

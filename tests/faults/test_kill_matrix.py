@@ -189,10 +189,10 @@ class Story:
         write_json(self.folder / "in", f"{number}.json", rows)
 
     def run(self, spark: SparkSession, *, until: Until = Until.IDLE) -> None:
-        run(Job.from_yaml(self.file), spark, until=until)
+        run(Job.from_file(self.file), spark, until=until)
 
     def dies(self, spark: SparkSession, point: CrashPoint, epoch: int) -> None:
-        dies_at(Job.from_yaml(self.file), spark, point, epoch)
+        dies_at(Job.from_file(self.file), spark, point, epoch)
 
     def killed(self, point: CrashPoint, epoch: int, times: int) -> None:
         for _ in range(times):

@@ -41,7 +41,7 @@ def test_sigterm_to_the_whole_group_in_the_backlog_finishes_it(spark: SparkSessi
     assert [m.is_backlog for m in manifests(waiting.folder / "checkpoints")] == [True]
     assert len(re.findall(r"^backlog  \S+ UTC  epoch 0 ", output, re.MULTILINE)) == 1
     waiting.add("later")
-    run(Job.from_yaml(waiting.file), spark)
+    run(Job.from_file(waiting.file), spark)
     waiting.check()
 
 
@@ -74,5 +74,5 @@ def test_a_second_ctrl_c_stops_at_once_and_loses_nothing(spark: SparkSession, wa
     assert "Traceback" not in errors
     assert not manifests(waiting.folder / "checkpoints")
     waiting.let_go()
-    run(Job.from_yaml(waiting.file), spark)
+    run(Job.from_file(waiting.file), spark)
     waiting.check()

@@ -21,7 +21,7 @@ def test_the_older_of_two_drivers_is_fenced_and_says_so(spark: SparkSession, tmp
     job.add("history")
     checkpoints = job.folder / "checkpoints"
     with ThreadPoolExecutor(1) as pool:
-        older = pool.submit(run, Job.from_yaml(job.file), spark)
+        older = pool.submit(run, Job.from_file(job.file), spark)
         job.wait_until_begun()
         with running("run", job.file, "--until-idle") as newer:
             wait_until((checkpoints / "generations" / "0000000002").exists, "the newer one takes over")

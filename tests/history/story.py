@@ -76,7 +76,7 @@ class Story:
         return self.folder / "out"
 
     def job(self, *overrides: str) -> Job:
-        return Job.from_yaml(self.file, overrides)
+        return Job.from_file(self.file, overrides)
 
     def archive(self, sold: list[Sale]) -> None:
         """One more file of the history."""

@@ -67,10 +67,10 @@ steps:
 sink: {{format: parquet, path: ./run/out}}
 """
     (folder / "job.yaml").write_text(text, encoding="utf-8")
-    from_file = Job.from_yaml("job.yaml")
+    from_file = Job.from_file("job.yaml")
     assert airport_delays().spec == from_file.spec == load_job("job.yaml").spec
     assert airport_delays() == from_file
-    assert Job.from_yaml(folder / "job.yaml", ["parallelism=3"]).spec.parallelism == 3
+    assert Job.from_file(folder / "job.yaml", ["parallelism=3"]).spec.parallelism == 3
 
 
 #: in Python
@@ -239,7 +239,7 @@ sink:
 
 def reread(job: Job) -> Job:
     Path("reread.yaml").write_text(job.to_yaml(), encoding="utf-8", newline="")
-    return Job.from_yaml("reread.yaml")
+    return Job.from_file("reread.yaml")
 
 
 def test_no_call_changes_the_job_it_is_called_on() -> None:
@@ -534,7 +534,7 @@ def overlap_findings_of(job: Job) -> str:
 def test_a_job_from_its_own_yaml_has_the_same_spec(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
     path = tmp_path_factory.getbasetemp() / "own.yaml"
     path.write_text(job.to_yaml(), encoding="utf-8", newline="")
-    assert Job.from_yaml(path).spec == job.spec
+    assert Job.from_file(path).spec == job.spec
     assert JobSpec.model_validate(job.spec.as_document()) == job.spec
 
 

@@ -42,7 +42,7 @@ def spec_of_steps(*steps: dict[str, Any]) -> object:
 
 def reread(job: Job) -> Job:
     Path("reread.yaml").write_text(job.to_yaml(), encoding="utf-8", newline="")
-    return Job.from_yaml("reread.yaml")
+    return Job.from_file("reread.yaml")
 
 
 @pytest.mark.parametrize(
@@ -461,4 +461,4 @@ def keyed_jobs(draw: st.DrawFn) -> Job:
 def test_a_job_from_its_own_yaml_has_the_same_spec(tmp_path_factory: pytest.TempPathFactory, job: Job) -> None:
     path = tmp_path_factory.getbasetemp() / "keyed.yaml"
     path.write_text(job.to_yaml(), encoding="utf-8", newline="")
-    assert Job.from_yaml(path).spec == job.spec
+    assert Job.from_file(path).spec == job.spec

@@ -72,7 +72,7 @@ def test_a_map_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
     assert job.spec.as_document()["steps"][0] == expected
     Path("job.yaml").write_text(job.to_yaml(), encoding="utf-8")
     assert yaml.safe_load(job.to_yaml())["steps"][0] == expected
-    assert Job.from_yaml("job.yaml").spec == job.spec
+    assert Job.from_file("job.yaml").spec == job.spec
 
 
 def test_a_class_is_named_by_its_module_and_imported_from_where_it_came_from() -> None:

@@ -56,10 +56,10 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         lambda: whole().restore_savepoint("s", moved=LIST),
         "Job.restore_savepoint: moved must be a dictionary, such as {'/data': '/lake'}. found=list",
     ),
-    (lambda: Job.from_yaml(NUMBER), "Job.from_yaml: path must be a path or URL. found=int"),
+    (lambda: Job.from_file(NUMBER), "Job.from_file: path must be a path or URL. found=int"),
     (
-        lambda: Job.from_yaml("job.yaml", "parallelism=4"),
-        "Job.from_yaml: overrides must be a list, such as ['parallelism=4']. found=str",
+        lambda: Job.from_file("job.yaml", "parallelism=4"),
+        "Job.from_file: overrides must be a list, such as ['parallelism=4']. found=str",
     ),
     (lambda: Job(DICTIONARY, sources={"t": SOURCE}), "Job: name must be text, not a dictionary."),
     (lambda: job(sources=SOURCE), "Job: sources must be a dictionary, not a source."),

@@ -96,14 +96,14 @@ def test_what_was_sent_before_a_kill_and_what_after_it_are_told_apart(
     job = KilledJob(tmp_path, kafka)
     job.add(300)
     if epoch:
-        run(Job.from_yaml(job.file), spark)
+        run(Job.from_file(job.file), spark)
         job.add(60)
     if point == "kafka-sent":  # the producer has no time to end
         killed_at(job.file, point, epoch)
     else:
-        dies_at(Job.from_yaml(job.file), spark, point, epoch)
+        dies_at(Job.from_file(job.file), spark, point, epoch)
     job.add(20)
-    run(Job.from_yaml(job.file), spark)
+    run(Job.from_file(job.file), spark)
     job.check()
     of_epoch = [records for (_, of, _), records in job.sent().items() if of == epoch]
     assert {len(records) for records in of_epoch} == times
@@ -113,11 +113,11 @@ def test_an_older_checkpoint_is_gone_back_to(spark: SparkSession, kafka: Kafka, 
     """The epoch that replaces a damaged one has the same numbers, and another generation."""
     job = KilledJob(tmp_path, kafka)
     job.add(100)
-    run(Job.from_yaml(job.file), spark, feed=[lambda: job.add(30)])
+    run(Job.from_file(job.file), spark, feed=[lambda: job.add(30)])
     newest = max((tmp_path / "checkpoints" / "manifests").iterdir())
     newest.write_bytes(newest.read_bytes()[:-10])
     job.add(10)
-    run(Job.from_yaml(job.file), spark)
+    run(Job.from_file(job.file), spark)
     assert {generation for generation, epoch, _ in job.sent() if epoch == 1} == {1, 2}
     assert upserted(job.kafka.consume(job.topic)) == job.orders.answer()
     assert found(tmp_path / "dead") == sorted(job.bad)

@@ -69,13 +69,13 @@ def guarded() -> Iterator[Kafka]:
 
 def explained(spark: SparkSession, file: Path) -> str:
     """Return the text that `mixedmode explain` prints."""
-    job = Job.from_yaml(file)
+    job = Job.from_file(file)
     return explain_plan(job.spec, analyse(spark, job.spec, job.where).plan, cores=2)
 
 
 def told_by_validate(spark: SparkSession, file: Path) -> str:
     """Return the problems that `mixedmode validate --connect` prints. Kafka has answered, so it is not asked again."""
-    job = Job.from_yaml(file)
+    job = Job.from_file(file)
     started = time.monotonic()
     found = connection_problems(spark, job.spec, job.where)
     assert time.monotonic() - started < SECONDS_MAX, "a refused login is not repeated for minutes"
@@ -120,7 +120,7 @@ def test_a_password_from_the_environment_is_used_and_not_told(
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAFKA_PASSWORD", WRONG)
         with pytest.raises(InvalidJobError) as refused:
-            run(Job.from_yaml(file), spark)
+            run(Job.from_file(file), spark)
         check_refused(str(refused.value))
         said.append(str(refused.value))
         said.append(told_by_validate(spark, file))

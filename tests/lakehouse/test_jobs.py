@@ -66,7 +66,7 @@ def test_the_job_of_the_document_reads_one_format_and_writes_the_other(spark: Sp
     noon = datetime(2026, 1, 1, 12)  # noqa: DTZ001 - in the time zone of the session, which is not what this is about
     rows = [("a", noon, 5), ("b", noon, 1), ("a", noon, 2)]
     add(spark, "delta", tmp_path / "lake" / "orders", rows, "customer string, at timestamp, amount bigint")
-    run(Job.from_yaml(tmp_path / "job.yaml"), spark)
+    run(Job.from_file(tmp_path / "job.yaml"), spark)
     written = rows_of(spark, "iceberg", tmp_path / "lake" / "totals")
     assert sorted((row["customer"], row["orders"], row["revenue"]) for row in written) == [("a", 2, 7), ("b", 1, 1)]
 

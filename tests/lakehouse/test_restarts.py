@@ -75,10 +75,10 @@ def test_a_death_between_the_tables_commit_and_the_end_of_its_publication(
     if is_killed:
         killed_at(folder / "job.yaml", "table-committed", 0)
     else:
-        dies_at(Job.from_yaml(folder / "job.yaml"), spark, "table-committed", 0)
+        dies_at(Job.from_file(folder / "job.yaml"), spark, "table-committed", 0)
     assert list((folder / "checkpoints").glob("staged/_staging/*")), "the staged files are still there"
     add(spark, "iceberg", folder / "db" / "in", SECOND)
-    run(Job.from_yaml(folder / "job.yaml"), spark)
+    run(Job.from_file(folder / "job.yaml"), spark)
     assert not list((folder / "checkpoints").glob("staged/_staging/*"))
     changes = [(row["shop"], row["_op"], row["_epoch"]) for row in rows_of(spark, "delta", folder / "db" / "out")]
     assert sorted(changes) == [

@@ -73,7 +73,7 @@ class Story:
 
     @property
     def job(self) -> Job:
-        return Job.from_yaml(self.file)
+        return Job.from_file(self.file)
 
     def answer(self) -> dict[tuple[Any, str], tuple[int, int]]:
         found: Counter[tuple[Any, str]] = Counter()

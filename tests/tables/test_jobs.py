@@ -221,7 +221,7 @@ def test_rows_of_keys_whose_state_has_expired_leave_the_table(
     for (day, users), rows in zip(days, expected, strict=True):
         clock.time_ms = start_ms + int(day * DAY_MS)
         write_json(tmp_path / "in", f"{day:04.1f}.json", [{"user": user} for user in users])
-        run(Job.from_yaml(job_file), spark, clock=clock)
+        run(Job.from_file(job_file), spark, clock=clock)
         assert dict(place.rows()) == rows, day
 
 

@@ -234,5 +234,5 @@ def test_a_job_is_told_where_to_read_and_write_and_in_which_mode(tmp_path: Path)
 def test_a_job_file_alone_says_what_has_to_be_set(name: str) -> None:
     with as_file(files("mixedmode_bench.nexmark") / "queries" / f"{name}.yaml") as path:
         with pytest.raises(InvalidJobError, match=r"sources\.\w+\.path is missing(.|\n)*sink\.path is missing"):
-            Job.from_yaml(path)
+            Job.from_file(path)
         assert path.read_text(encoding="utf-8").startswith(f"# Nexmark, query {name[1:]}: ")

@@ -48,7 +48,7 @@ def job_of(query: str, data: Path, work: Path, mode: Mode) -> Job:
         paths = {f"sources.{name}.path": data / name for name in TABLES}
         paths[f"dimensions.{SIDE_INPUT}.path"] = data / SIDE_INPUT
         places |= {key: path for key, path in paths.items() if f"{key}=" in text}
-        return Job.from_yaml(path, [f"{key}={value}" for key, value in places.items()])
+        return Job.from_file(path, [f"{key}={value}" for key, value in places.items()])
 
 
 def _workload(
