@@ -7,13 +7,15 @@ Example: `SELECT o.id, p.paid FROM orders o JOIN payments p ON lower(o.id) = p.i
     step     on: [left.lower_id = right.id], select: [left.id, right.paid]
     after    SELECT id, paid FROM previous
 
-Two rules of Spark's optimiser move conditions to the sides, and leave out columns that nothing reads. A side may be a
-join itself. Each text that is written is read back by Spark, and must be the part that it was written for.
+Two rules of Spark's optimiser move conditions to the sides, and leave out columns that nothing reads. Two others make
+joins of IN and EXISTS with a subquery. A side may be a join itself, or a UNION ALL of inputs, and a join with a
+dimension is part of the text of a side, or of that over the pairs. Each text that is written is read back by Spark, and
+must be the part that it was written for.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
@@ -31,10 +33,12 @@ from mixedmode.analysis.catalyst_texts import (
     sequence_of,
     without_with,
 )
+from mixedmode.analysis.dimension_joins import dimension_name
 from mixedmode.analysis.join_times import bound_of
+from mixedmode.analysis.joined_text import joined_text, union_text
 from mixedmode.analysis.plan_text import PlanText
 from mixedmode.analysis.relations import check_columns
-from mixedmode.analysis.same_plans import PASSED, TextInput
+from mixedmode.analysis.same_plans import PASSED, TextInput, children_of
 from mixedmode.analysis.sql_joins import Condition, JoinedRows, SqlJoin
 from mixedmode.analysis.written_sql import free_name, is_free, item, own_name
 from mixedmode.config.calls import quoted
@@ -63,23 +67,29 @@ _SIGNS = {
     "LessThanOrEqual": "<=",
 }
 _ALIASES = {LEFT: "left", RIGHT: "right"}
+_OF_SUBQUERIES = ("PullupCorrelatedPredicates", "RewritePredicateSubquery")
 _OWN_STEP = "Put this part into a sql step of its own, or write the join as a step with join."
 
 
-def joined_sql(session: SparkSession, query: AnalysedQuery, inputs: Collection[str], where: str) -> JoinedRows | None:
-    """Return the parts of a query whose top is a join of two inputs; None for another one.
+def joined_sql(
+    session: SparkSession, query: AnalysedQuery, inputs: Collection[str], tables: Collection[str], where: str
+) -> JoinedRows | None:
+    """Return the parts of a query whose top is a join of two inputs, or a UNION ALL with one; None for another one.
 
-    inputs: their names in the text. where: the place of the step. Raise InvalidJobError for a join that no step is, and
-    for a part that no text says.
+    inputs, tables: names in the text of those, and of dimensions. where: the place of the step. Raise InvalidJobError
+    for a join that no step is, and for a part that no text says.
     """
     plan = without_with(session, query.plan)
-    if not _is_of_inputs(_levels(plan)[1]):
+    for rule in _OF_SUBQUERIES:
+        plan = companion(session, f"optimizer.{rule}").apply(plan)
+    if not _has_join(plan):
         return None
     check_columns(query.frame(session), where)
     for rule in ("PushDownPredicates", "ColumnPruning"):
         plan = companion(session, f"optimizer.{rule}").apply(plan)
     try:
-        reader = _Reader(session, {name.lower(): name for name in inputs}, where)
+        given, joined = ({name.lower(): name for name in names} for names in (inputs, tables))
+        reader = _Reader(session, given, joined, where)
         return reader.side(plan, [name for name, _ in columns_of(plan.output())]).rows
     except (TextLostError, ValidationError) as error:
         msg = f"{where}: the step with join for this text cannot be written out. {_OWN_STEP} found={error}"
@@ -90,13 +100,15 @@ def joined_sql(session: SparkSession, query: AnalysedQuery, inputs: Collection[s
 class _Side:
     """A side of a join, while it is read.
 
-    columns: the columns of its plan, and their names in `rows`. computed: {name: text} of columns besides.
+    columns: the columns of its plan, and their names in `rows`. taken: names, in lower case, that what is computed does
+    not have. computed: {name: text} of columns besides.
     """
 
     session: SparkSession
     rows: JoinedRows
     columns: Sequence[tuple[_Java, str]]
     output: _Java
+    taken: Collection[str]
     computed: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -112,17 +124,18 @@ class _Side:
         (text,) = columns_over(self.session, self.columns, [value])
         found = next((name for name, known in self.computed.items() if known == text), None)
         if found is None:
-            found = free_name(text, {name.lower() for name in (*self.names.values(), *self.computed)})
+            found = free_name(text, {*self.taken, *(name.lower() for name in (*self.names.values(), *self.computed))})
             self.computed[found] = text
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads plans over inputs.  inputs: {name in lower case: name}."""
+    """Reads plans over inputs.  inputs, tables: {name in lower case: name} of those, and of dimensions."""
 
     session: SparkSession
     inputs: Mapping[str, str]
+    tables: Mapping[str, str]
     where: str
 
     def side(self, top: _Java, names: Sequence[str] | None = None) -> _Side:
@@ -134,22 +147,68 @@ class _Reader:
         levels, node = _levels(top)
         output = list(items_of(top.output()))
         below = self._below(levels, output)
-        if names is None:
-            names = _own_names(zip(output, below, strict=True), items_of(node.output()))
-        columns = list(zip(output, names, strict=True))
-        source: str | SqlJoin
+        pairs = list(zip(output, below, strict=True))
+        source: str | SqlJoin | Mapping[str, JoinedRows]
+        taken: Collection[str] = ()
         if _is_of_inputs(node):
+            names = names or _own_names(pairs, _named(node), taken)
             passed = {id_of(one): name for one, name in zip(below, names, strict=True) if _is_column(one)}
             source, given = self._join(node, _read_by(levels, top), passed, names)
+            text = self._text_over(PREVIOUS, node, given)
         else:
-            source = self._input(node)
-            given = [(column, str(column.name())) for column in items_of(node.output())]
-        text = PlanText.over(self.session, TextInput.of_columns(PREVIOUS, node, given))
+            source, text, taken = self._union(node) if kind_of(node) == "Union" else self._input(node)
+            names = names or _own_names(pairs, text.named, taken)
+        columns = list(zip(output, names, strict=True))
         for level in levels:
-            text.add(level)
+            text = self._with(text, level)
         text.arrange(columns)
         sql = None if text.is_bare else text.sql(top)
-        return _Side(self.session, JoinedRows(source, sql), columns, top.outputSet())
+        return _Side(self.session, JoinedRows(source, sql), columns, top.outputSet(), taken)
+
+    def _text_over(self, name: str, node: _Java, columns: Sequence[tuple[_Java, str]]) -> PlanText:
+        """Return the text of the rows of a node."""
+        return PlanText.over(self.session, TextInput.of_columns(name, node, columns))
+
+    def _with(self, text: PlanText, level: _Java) -> PlanText:
+        """Return a text with one more level: a node over its rows, or the join of them with a dimension."""
+        if kind_of(level) != "Join":
+            text.add(level)
+            return text
+        if level.left().isStreaming():
+            return joined_text(self.session, text, self._table(level.right()), level, "Table")
+        return joined_text(self.session, self._table(level.left()), text, level, "Table")
+
+    def _table(self, plan: _Java) -> PlanText:
+        """Return the text of a dimension, with a filter and columns of it."""
+        name = dimension_name(plan, self.tables)
+        if name is None:
+            self._refuse(kind_of(plan), "What is no input is a dimension, with SELECT and WHERE.")
+        levels, node = list[_Java](), plan
+        while kind_of(node) != "View":
+            levels.insert(0, node)
+            node = node.child()
+        text = self._text_over(self.tables[name], node, _named(node))
+        for level in levels:
+            text.add(level)
+        return _without_others(text)
+
+    def _union(self, node: _Java) -> tuple[Mapping[str, JoinedRows], PlanText, Collection[str]]:
+        """Return the parts of a UNION ALL, the text over them, and names that are not for what is computed.
+
+        A column has the name that it has in all parts, or a name of no input. So what is computed is no event time, as
+        `side` says.
+        """
+        base = "part"
+        while any(name.startswith(f"{base}_") for name in self.tables):
+            base += "_"
+        parts = {f"{base}_{number}": self.side(child) for number, child in enumerate(children_of(node), 1)}
+        taken = set[str]().union(*(part.taken for part in parts.values()))
+        texts = []
+        for (name, part), child in zip(parts.items(), children_of(node), strict=True):
+            given = TextInput.of_columns(name, child, part.columns)
+            ids = [id_of(column) for column, _ in part.columns]
+            texts.append(_without_others(PlanText.over(self.session, given, timed=ids, times=taken)))
+        return {name: part.rows for name, part in parts.items()}, union_text(self.session, texts, node), taken
 
     def _below(self, levels: Sequence[_Java], columns: Sequence[_Java]) -> list[_Java]:
         """Return the columns below the levels that columns are; a column that is computed is itself."""
@@ -160,14 +219,19 @@ class _Reader:
         found = [values.get(id_of(column), column) for column in columns]
         return [value if _is_column(value) else column for value, column in zip(found, columns, strict=True)]
 
-    def _input(self, node: _Java) -> str:
+    def _input(self, node: _Java) -> tuple[str, PlanText, Collection[str]]:
+        """Return an input, the text of its rows, and the names of all of its columns, in lower case."""
         kind = kind_of(node)
-        name = str(node.desc().identifier().table()) if kind == "View" else ""
-        if name.lower() in self.inputs:
-            return self.inputs[name.lower()]
+        name = self.inputs.get(str(node.desc().identifier().table()).lower()) if kind == "View" else None
+        if name is None:
+            self._refuse(kind, "Its sides are inputs, or a UNION ALL of such.")
+        names = {str(name).lower() for name in node.desc().schema().fieldNames()}  # also those that nothing reads
+        return name, self._text_over(PREVIOUS, node, _named(node)), names
+
+    def _refuse(self, kind: str, why: str) -> NoReturn:
         msg = (
-            f"{self.where}: the sides of a join of two inputs are an input each, with SELECT, WHERE and LATERAL VIEW, "
-            f"or such a join. {_OWN_STEP} found={kind}"
+            f"{self.where}: no step joins two inputs in this way. {why} They may have SELECT, WHERE, LATERAL VIEW and "
+            f"joins, also with dimensions. {_OWN_STEP} found={kind}"
         )
         raise InvalidJobError(msg)
 
@@ -252,23 +316,49 @@ class _Reader:
 
 
 def _levels(plan: _Java) -> tuple[list[_Java], _Java]:
-    """Return the nodes of SELECT, WHERE and LATERAL VIEW on top of a plan, the lowest one first, and that below."""
+    """Return the nodes on top of a plan that are part of a text, the lowest one first, and the one below them.
+
+    Those of SELECT, WHERE and LATERAL VIEW, and joins with tables.
+    """
     levels = list[_Java]()
-    while kind_of(plan) in _CHAIN:
+    while (kind := kind_of(plan)) in _CHAIN or (kind == "Join" and not _is_of_inputs(plan) and plan.isStreaming()):
         levels.insert(0, plan)
-        plan = plan.child()
+        plan = next(one for one in items_of(plan.children()) if one.isStreaming()) if kind == "Join" else plan.child()
     return levels, plan
 
 
-def _own_names(columns: Iterable[tuple[_Java, _Java]], given: Iterable[_Java]) -> list[str]:
-    """Return names for columns of a side.  columns: each, and the one below that it is. given: those below."""
-    below = {id_of(one): str(one.name()) for one in given}
-    taken = {name.lower() for name in below.values()}
+def _own_names(
+    columns: Iterable[tuple[_Java, _Java]], given: Iterable[tuple[_Java, str]], others: Iterable[str]
+) -> list[str]:
+    """Return names for columns of a side.
+
+    columns: each, and the one below that it is. given: those below that are read, and their names. others: names, in
+    lower case, that what is computed does not have.
+    """
+    below = {id_of(one): name for one, name in given}
+    taken = {*others, *(name.lower() for name in below.values())}
     passed = [(column, below.pop(id_of(value), None)) for column, value in columns]  # a name is given once
     return [
         name if name is not None and is_free(name, ()) else own_name(str(column.name()), taken)
         for column, name in passed
     ]
+
+
+def _has_join(plan: _Java) -> bool:
+    """Return whether a plan is a join of inputs, or a UNION ALL with one, below what is part of a text."""
+    node = _levels(plan)[1]
+    return _is_of_inputs(node) or (kind_of(node) == "Union" and any(map(_has_join, children_of(node))))
+
+
+def _named(node: _Java) -> list[tuple[_Java, str]]:
+    """Return the columns of a node, and their names."""
+    return [(column, str(column.name())) for column in items_of(node.output())]
+
+
+def _without_others(text: PlanText) -> PlanText:
+    """Return a text whose SELECT names its columns: `*` has those of the input that nothing reads, too."""
+    text.select([(column, column) for column, _ in text.named], [name for _, name in text.named])
+    return text
 
 
 def _is_of_inputs(plan: _Java) -> bool:

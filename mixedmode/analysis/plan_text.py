@@ -178,7 +178,7 @@ class PlanText:
         Raise TextLostError if Spark reads another plan in it.
         """
         sql = self.written()
-        with views(self._session, {read.name: self._no_rows(read) for read in self.inputs}):
+        with views(self._session, self._no_rows()):
             try:
                 written = analysed_plan(self._session, sql)
             except REFUSALS as error:
@@ -188,8 +188,13 @@ class PlanText:
         SamePlans(self._session, self.inputs).check(written, top)
         return sql
 
-    def _no_rows(self, read: TextInput) -> DataFrame:
-        return no_rows(self._session, [renamed(self._session, column, name) for column, name in read.columns])
+    def _no_rows(self) -> dict[str, DataFrame]:
+        """Return {name: frame without rows} of the inputs; one that is read several times has all of its columns."""
+        columns: dict[str, dict[str, _Java]] = {}
+        for read in self.inputs:
+            for column, name in read.columns:
+                columns.setdefault(read.name, {}).setdefault(name, renamed(self._session, column, name))
+        return {name: no_rows(self._session, list(own.values())) for name, own in columns.items()}
 
     def _has_only(self, items: Sequence[tuple[_Java, _Java]]) -> bool:
         """Return whether each value is a column so far. The plan of a GROUP BY has its columns, in their order."""

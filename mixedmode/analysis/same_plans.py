@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, is_same, projected, replaced, value_of
 
-__all__ = ["PASSED", "SamePlans", "TextInput"]
+__all__ = ["PASSED", "SamePlans", "TextInput", "children_of"]
 
 _Java = Any  # an object of the JVM
 _Values = Mapping[int, _Java]
@@ -79,18 +79,23 @@ class SamePlans:
         return ours, theirs
 
     def _read(self, plan: _Java) -> TextInput | None:
-        """Return the input that a node of the written plan reads; None if it is another node."""
+        """Return an input under the name that a node of the written plan reads; None if it is another node."""
+        return next(iter(self._named(plan)), None)
+
+    def _named(self, plan: _Java) -> list[TextInput]:
+        """Return the inputs with the name that a node reads: a text may read one several times."""
         name = str(plan.desc().identifier().table()) if kind_of(plan) == "View" else None
-        return next((one for one in self.inputs if one.name == name), None)
+        return [one for one in self.inputs if one.name == name]
 
     def _given(self, plan: _Java) -> TextInput | None:
         """Return the input that a node of the given plan is; None if it is none."""
         return next((one for one in self.inputs if plan.equals(one.node)), None)
 
     def _of_node(self, written: _Java, given: _Java) -> tuple[_Values, _Values]:
-        found = self._read(written)
-        if found is not None and given.equals(found.node):
-            return dict(zip(ids_of(written.output()), found.values, strict=True)), {}
+        found = next((one for one in self._named(written) if given.equals(one.node)), None)
+        if found is not None:
+            values = dict(zip((name for _, name in found.columns), found.values, strict=True))
+            return {number: values[name] for name, number in columns_of(written.output()) if name in values}, {}
         kind = kind_of(written)
         if kind != kind_of(given) or kind not in _PARTS:
             raise TextLostError(kind_of(given))
@@ -107,7 +112,7 @@ class SamePlans:
         if kind not in _SEVERAL:
             return self._values(written.child(), given.child())
         ours = dict[int, _Java]()
-        for one, other in zip(_children(written), _children(given), strict=True):
+        for one, other in zip(children_of(written), children_of(given), strict=True):
             self.check(one, other)
             ours |= zip(ids_of(one.output()), items_of(other.output()), strict=True)
         return ours, {}
@@ -132,12 +137,12 @@ def _below(plan: _Java, input_of: Callable[[_Java], TextInput | None]) -> tuple[
     return found, plan
 
 
-def _children(node: _Java) -> Iterator[_Java]:
+def children_of(node: _Java) -> Iterator[_Java]:
     """Yield the inputs of a join, or those of a union and of the unions that it is made of."""
     kind = kind_of(node)
     for child in items_of(node.children()):
         if kind == "Union" and kind_of(child) == "Union":
-            yield from _children(child)
+            yield from children_of(child)
         else:
             yield child
 
@@ -182,7 +187,7 @@ _FACTS: Mapping[str, tuple[Callable[[_Java], object], ...]] = {
     "Expand": (lambda node: node.projections().size(),),
     "Generate": (lambda node: node.outer(),),
     "Join": (lambda node: str(node.joinType().toString()),),
-    "Union": (lambda node: len(list(_children(node))),),
+    "Union": (lambda node: len(list(children_of(node))),),
 }
 #: {kind of node: function that returns its new columns}
 _MADE: Mapping[str, Callable[[_Java], list[_Java]]] = {

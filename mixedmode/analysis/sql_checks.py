@@ -79,7 +79,7 @@ _CLOCK_LITERAL = re.compile(
 )
 _OUTWARD = frozenset({"OuterReference", "OuterScopeReference"})
 _BOTH_INPUTS = (
-    "Put the join into a sql step of its own, with nothing but SELECT, WHERE and LATERAL VIEW around it; or use a step "
+    "Put the join into a sql step of its own, with SELECT, WHERE, LATERAL VIEW and UNION ALL around it; or use a step "
     "with join. Its type may be semi, for IN and EXISTS, or anti."
 )
 _NUMBERS = "Number the records in a map step, whose list goes on from epoch to epoch."

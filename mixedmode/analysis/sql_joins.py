@@ -19,12 +19,13 @@ __all__ = ["Condition", "JoinedRows", "SqlJoin", "TimedJoin"]
 
 @dataclass(frozen=True, slots=True)
 class JoinedRows:
-    """Rows of an input or of a join, and the sql over them.
+    """Rows of an input, of a join or of a UNION ALL, and the sql over them.
 
-    source: the name of the input in the text, or the join. sql: reads `source` as PREVIOUS; None: its rows as they are.
+    source: the name of the input in the text, or the join, or the parts of the UNION ALL by name. sql: reads `source`
+    as PREVIOUS, parts by their names, and dimensions by theirs; None: the rows of `source` as they are.
     """
 
-    source: "str | SqlJoin"
+    source: "str | SqlJoin | Mapping[str, JoinedRows]"
     sql: str | None
 
 

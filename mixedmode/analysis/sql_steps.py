@@ -140,7 +140,7 @@ def parts_of(
             return (
                 ranked_sql(session, query, step, name=name, where=where, limit=limit)
                 or grouped_sql(session, query, step, name=name, where=where)
-                or joined_sql(session, query, frames, where)
+                or joined_sql(session, query, frames, readable.tables, where)
             )
     except REFUSALS:
         return None  # analysed_sql says why

@@ -16,7 +16,7 @@ left then is taken apart by joined_sql.py.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
 from mixedmode.analysis.catalyst_aggregates import has_aggregate, top_of
@@ -101,7 +101,7 @@ class SqlTexts:
         grouped = parts.over_changes() if self.roots.reads([given]).changelogs else parts
         rows = self.add(grouped, given)
         if grouped.after is not None:
-            rows = self._over(rows, step, grouped.after.sql, f"{name}-rows")
+            rows = self._over({PREVIOUS: rows}, step, grouped.after.sql, f"{name}-rows")
         grouped.check(rows.frame, self.where)
         return replace(rows, windows=grouped.windows), used
 
@@ -112,14 +112,27 @@ class SqlTexts:
 
         step: has the settings of each text. time: see `_text`.
         """
+        if isinstance(joined.source, Mapping):
+            return self._united(joined.source, joined.sql, step, readable, name)
         if isinstance(joined.source, str):
             rows = readable.relations[joined.source]
             used: Mapping[str, Relation] = {joined.source: rows}
         else:
             rows, used = self._pairs(joined.source, step, readable, name, time)
         if joined.sql is not None:
-            rows = self._over(rows, step, joined.sql, f"{name}-rows")
+            rows = self._over({PREVIOUS: rows}, step, joined.sql, f"{name}-rows", readable.tables)
         return rows, used
+
+    def _united(
+        self, parts: Mapping[str, JoinedRows], sql: str | None, step: SqlStep, readable: SqlReads, name: str
+    ) -> tuple[Relation, Mapping[str, Relation]]:
+        """Return the rows of a UNION ALL, and the relations that it reads.  parts: by their names in `sql`."""
+        assert sql is not None, parts
+        relations, used = dict[str, Relation](), dict[str, Relation]()
+        for part, rows in parts.items():
+            relations[part], read = self._joined(rows, step, readable, f"{name}-{part.replace('_', '-')}")
+            used |= read
+        return self._over(relations, step, sql, f"{name}-rows", readable.tables), used
 
     def _pairs(
         self, join: SqlJoin, step: SqlStep, readable: SqlReads, name: str, time: str | None
@@ -132,14 +145,21 @@ class SqlTexts:
         _, times = self.roots.upstream_of_pair((left, right), 0)
         timed = join.of_times(times, time)
         left, right = (
-            self._over(rows, step, sql, f"{own}-computed") if sql else rows
+            self._over({PREVIOUS: rows}, step, sql, f"{own}-computed") if sql else rows
             for rows, sql, own in zip((left, right), timed.computed, names, strict=True)
         )
         return self.join(timed.step.model_copy(update={"name": name}), (left, right)), {**of_left, **of_right}
 
-    def _over(self, rows: Relation, step: SqlStep, sql: str, makes: str) -> Relation:
-        """Return what sql makes of rows, which it reads as PREVIOUS."""
-        text, given = with_text(step, sql), SqlReads({PREVIOUS: rows}, {})
+    def _over(
+        self,
+        rows: Mapping[str, Relation],
+        step: SqlStep,
+        sql: str,
+        makes: str,
+        tables: Mapping[str, DataFrame] | None = None,
+    ) -> Relation:
+        """Return what sql makes of rows.  rows: by their names in it. tables: the dimensions that it may read."""
+        text, given = with_text(step, sql), SqlReads(rows, tables or {})
         return analysed_sql(self.session, text, given, self.roots, makes, self.where, self.found)[0]
 
     def _inner(self, step: SqlStep, readable: SqlReads) -> "_Cut | None":

@@ -19,11 +19,18 @@ _JOINS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "s
 
 
 class BatchSteps:
-    """Computes texts over tables.  tables: {name: its rows}. steps: {name: step} of those of the texts so far."""
+    """Computes texts over tables.
 
-    def __init__(self, spark: SparkSession, tables: Mapping[str, DataFrame]) -> None:
+    tables: {name: its rows} of sources. dimensions: the same of those. steps: {name: step} of those of the texts so
+    far.
+    """
+
+    def __init__(
+        self, spark: SparkSession, tables: Mapping[str, DataFrame], dimensions: Mapping[str, DataFrame] | None = None
+    ) -> None:
         self._spark = spark
         self._tables = dict(tables)
+        self._dimensions = dict(dimensions or {})
         self._roots = Roots([*tables], dict.fromkeys(tables, "at"))
         self._sources = {
             name: Relation(name, stand_in_of(spark, frame.schema), sources=(name,)) for name, frame in tables.items()
@@ -38,7 +45,7 @@ class BatchSteps:
         """Return the same as a frame, which is not yet computed."""
         found: list[MixedmodeError] = []
         texts = SqlTexts(self._spark, self._roots, self._grouped, self._joined, "steps[0].sql", found)
-        rows, _ = texts.rows(SqlStep(sql=sql), SqlReads(self._sources, {}), "sql-1")
+        rows, _ = texts.rows(SqlStep(sql=sql), SqlReads(self._sources, self._dimensions), "sql-1")
         assert not found
         return self._computed(rows)
 
@@ -77,12 +84,15 @@ class BatchSteps:
         self.steps[name] = step
         with views(self._spark, {view: self._computed(one) for view, one in given.items()}):
             self._tables[name] = self._spark.sql(sql)
+        only_adds = isinstance(step, JoinStep) and step.join.type in {"inner", "semi"}
+        only_adds = only_adds and not self._roots.reads([*given.values()]).changelogs
         self._roots.emitted[name] = EmittedRows(
-            Changelog.RETRACT, step.join.event_time if isinstance(step, JoinStep) else None
+            Changelog.APPEND if only_adds else Changelog.RETRACT,
+            step.join.event_time if isinstance(step, JoinStep) else None,
         )
         self._roots.upstream[name] = frozenset(self._sources)
         frame = stand_in_of(self._spark, self._tables[name].schema)
         return Relation(name, frame, stages=(name,), root=frame)
 
     def _computed(self, relation: Relation) -> DataFrame:
-        return relations_of(self._spark, self._tables, self._roots.reads([relation]), {})[0]
+        return relations_of(self._spark, self._tables, self._roots.reads([relation]), self._dimensions)[0]

@@ -32,7 +32,7 @@ DISTINCT = (
     "deduplicate: {keep: any}. found=Distinct"
 )
 BOTH = (
-    "Put the join into a sql step of its own, with nothing but SELECT, WHERE and LATERAL VIEW around it; or use a step "
+    "Put the join into a sql step of its own, with SELECT, WHERE, LATERAL VIEW and UNION ALL around it; or use a step "
     "with join. Its type may be semi, for IN and EXISTS, or anti. found="
 )
 NO_QUERY = (
@@ -131,6 +131,9 @@ def test_two_sources_may_be_brought_together_and_joined_by_a_key(spark: SparkSes
     both = job(folder, other=other)
     assert is_accepted(spark, both.sql("SELECT t.k FROM t JOIN other ON t.k = other.k"))
     text = "SELECT t.k FROM t JOIN other ON t.k = other.k UNION ALL SELECT k FROM t"
+    assert is_accepted(spark, both.sql(text))
+    pairs = "SELECT t.k, t.v AS a, other.v AS b FROM t JOIN other ON t.k = other.k"
+    text = f"SELECT * FROM ({pairs}) UNPIVOT (v FOR name IN (a, b))"
     assert refusal(spark, both.sql(text)) == f"{STATEFUL}{BOTH}Inner join of two inputs"
     assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
 

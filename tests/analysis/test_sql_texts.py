@@ -240,7 +240,10 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
             "not a correct window column",
         ),
         ("SELECT * FROM t WHERE k IN (SELECT k FROM {})", "A subquery cannot read an input"),
-        ("SELECT a.k FROM {} AS a JOIN t AS b ON a.k = b.k UNION ALL SELECT k FROM t", "Put the join into a sql step"),
+        (
+            "SELECT * FROM (SELECT a.k AS x, b.k AS y FROM {} a JOIN t b ON a.k = b.k) UNPIVOT (v FOR c IN (x, y))",
+            "Put the join into a sql step",
+        ),
         (
             "SELECT max(a.at) AS m FROM {} b JOIN t a ON a.k = b.k GROUP BY window(b.last, '1 hour')",
             "windows go by event",

@@ -1,7 +1,7 @@
 """A job in a SQL file on Spark: in every mode, its tables are those that plain Python computes of the same records."""
 
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
@@ -41,6 +41,11 @@ CREATE TEMPORARY VIEW named AS
   JOIN countries c ON o.country = c.code;
 CREATE STREAMING TABLE hours USING parquet TBLPROPERTIES (path 'out/hours') AS
   SELECT name, window.start AS hour, count(*) AS orders FROM named GROUP BY name, window(at, '1 hour');
+
+CREATE STREAMING TABLE cheap TBLPROPERTIES (path 'out/cheap') AS
+  SELECT o.customer, o.amount, c.name
+  FROM STREAM orders o JOIN STREAM refunds r ON o.customer = r.customer AND o.amount < r.amount + 7
+  JOIN countries c ON c.code = o.country;
 """
 NAMES = {"at": "Austria", "fr": "France", "jp": "Japan"}
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -81,7 +86,17 @@ def expected(orders: list[Row], refunds: list[Row]) -> dict[str, set[tuple[Any, 
         hour = datetime.fromtimestamp(row["ts"] / 1000, UTC).replace(minute=0, second=0, microsecond=0)
         if row["country"] in NAMES and hour + timedelta(hours=1) <= newest - timedelta(hours=1):
             hours[NAMES[row["country"]], hour] += 1
-    return {"totals": set(totals.items()), "hours": {(*key, count) for key, count in hours.items()}}
+    pairs = Counter(
+        (row["customer"], row["amount"], NAMES[row["country"]])
+        for row in orders
+        for other in refunds
+        if row["customer"] == other["customer"] and row["amount"] < other["amount"] + 7 and row["country"] in NAMES
+    )
+    return {
+        "cheap": set(pairs.items()),
+        "totals": set(totals.items()),
+        "hours": {(*key, count) for key, count in hours.items()},
+    }
 
 
 @pytest.mark.parametrize("mode", ["batch", "mixed", "streaming"])
@@ -104,8 +119,11 @@ def test_the_tables_of_a_sql_file_are_those_of_its_records(spark: SparkSession, 
 
     bought, returned = list(chain.from_iterable(orders)), list(chain.from_iterable(refunds))
     wanted = expected(bought, returned)
-    found = {name: output_rows(tmp_path / "out" / name) for name in ("totals", "hours")}
+    found = {name: output_rows(tmp_path / "out" / name) for name in ("totals", "hours", "cheap")}
     assert {(row["customer"], row["total"]) for row in found["totals"]} == wanted["totals"]
+    assert (
+        set(Counter((row["customer"], row["amount"], row["name"]) for row in found["cheap"]).items()) == wanted["cheap"]
+    )
     if mode != "batch":  # batch ends the input, so all windows are emitted
         assert {(row["name"], row["hour"], row["orders"]) for row in found["hours"]} == wanted["hours"]
     moves = output_rows(tmp_path / "out" / "moves")
@@ -123,6 +141,7 @@ def test_commands_take_a_sql_file_and_name_its_lines(spark: SparkSession, tmp_pa
         f"{file} is valid. Result totals: customer string, total int64",
         f"{file} is valid. Result moves: customer string, amount int64",
         f"{file} is valid. Result hours: name string, hour timestamp[us, tz=UTC], orders int64",
+        f"{file} is valid. Result cheap: customer string, amount int64, name string",
     ]
     wrong = write_text(tmp_path, "wrong.sql", SHOP.replace("SELECT c.name, o.at", "SELECT c.nam, o.at"))
     line = SHOP[: SHOP.index("SELECT c.name")].count("\n") + 1
