@@ -138,7 +138,7 @@ class _Words:
         """Read a name of one part.  what: such as "view", for the message."""
         if not self.rest or (name := self.rest[0].name) is None:
             self.refuse(f"here belongs the name of the {what}. Write it.")
-        if len(self.rest) > 1 and self.rest[1].text == ".":
+        if "." in name or (len(self.rest) > 1 and self.rest[1].text == "."):
             self.refuse(f"the name of a {what} has one part here: a job has no catalog. Remove the others.")
         self._at += 1
         return name

@@ -79,7 +79,10 @@ class Stream(AllRows):
         return WindowedJob.checked(self, {"name": name}, window)
 
     def union(self, *others: "Stream") -> "Stream":
-        """Return the rows of several streams together, for a keyed step. All need the same columns."""
+        """Return the rows of several streams together, for a keyed step, or for SQL, which reads them as `previous`.
+
+        All need the same columns of the same types, in any order.
+        """
         return Stream(None, None, (self, *(_stream(one, "Stream.union") for one in others)))
 
     def as_of_join(self, right: "Stream", *, on: str | Sequence[str], **arguments: Unpack[AsOfArguments]) -> "Stream":

@@ -138,6 +138,26 @@ def test_two_sources_may_be_brought_together_and_joined_by_a_key(spark: SparkSes
     assert is_accepted(spark, job(folder, other=other).sql("SELECT k FROM t UNION ALL SELECT k FROM other"))
 
 
+def test_sql_reads_the_rows_of_several_inputs_as_one(spark: SparkSession, folder: Path) -> None:
+    """That their columns are found by name is tested in tests/driver/test_sql_files.py."""
+    several = job(folder, other=Source.parquet(folder / "in", schema=DDL))
+    t, other = several.source("t"), several.source("other")
+
+    def analysed(stream: Stream) -> None:
+        complete = several.output("out", stream, Sink.parquet("out"))
+        analyse(spark, complete.spec, complete.where)
+
+    analysed(t.union(other).sql("SELECT k, v FROM previous"))
+    analysed(t.union(other).sql("SELECT k, count(*) AS n FROM previous GROUP BY k"))
+    differing = t.sql("SELECT k, v FROM t").union(other.sql("SELECT v, at FROM other"))
+    with pytest.raises(InvalidJobError) as caught:
+        analysed(differing.sql("SELECT * FROM previous"))
+    assert str(caught.value) == (
+        "steps[2].from: a step reads the rows of several inputs as one, so they need the same columns of the same "
+        "types. Make them so in sql steps, one for each input. inputs=sql_1, sql_2, differing=at, k"
+    )
+
+
 def test_sql_after_an_aggregate_over_all_rows_returns_one_row(spark: SparkSession, folder: Path) -> None:
     steps = job(folder).aggregate(n="count(*)")
     assert is_accepted(spark, steps.sql("SELECT n + 1 AS m FROM previous WHERE n > 2"))

@@ -169,6 +169,7 @@ def test_functions_and_sources_without_a_format(write: WRITE) -> None:
         ("CREATE TEMPORARY VIEW v USING 'json'", "here belongs the name of the format. Write it. found='json'"),
         ("CREATE STREAMING TABLE t (a INT) AS SELECT 1", "the columns of a streaming table are those of its query"),
         ("CREATE STREAMING TABLE a.b AS SELECT 1", "the name of a table has one part here: a job has no catalog"),
+        ("CREATE STREAMING TABLE `a.b` AS SELECT 1", "the name of a table has one part here: a job has no catalog"),
         ("CREATE STREAMING TABLE t LOCATION 'x'", "a streaming table has USING, PARTITIONED BY, TBLPROPERTIES"),
         ("CREATE STREAMING TABLE t PARTITIONED BY (days(at))", "PARTITIONED BY has the names of columns"),
         ("CREATE STREAMING TABLE t AS INSERT", "here belongs a query. Write a SELECT. found=INSERT"),
@@ -262,6 +263,10 @@ def test_statements_that_do_not_fit_together(write: WRITE, statement: str, mista
         (
             "CREATE STREAMING TABLE t USING parket TBLPROPERTIES (path 'run/t') AS SELECT * FROM STREAM orders",
             "4: outputs.t.format",
+        ),
+        (
+            "CREATE STREAMING TABLE `my t` TBLPROPERTIES (path 'run/t') AS SELECT * FROM STREAM orders",
+            "4: steps[1].name: SQL reads it by its name, so the name is letters, digits and _",
         ),
     ],
 )
