@@ -325,7 +325,7 @@ def verify(job: JobFile, overrides: Overrides = None, no_lease: NoLease = False)
 
         found = verify_job(loaded, has_lease=not no_lease)
         screen_print(verification_text(found))
-        if not found.differences.are_none:
+        if not found.are_equal:
             raise typer.Exit(1)
 
 

@@ -1,27 +1,40 @@
-"""`mixedmode verify JOB`: what the table of a job and a replay of its input say differently."""
+"""`mixedmode verify JOB`: what the tables of a job and a replay of its input say differently."""
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from mixedmode.counts import counted
-from mixedmode.driver.comparison import Difference
+from mixedmode.driver.comparison import Difference, Differences
 from mixedmode.driver.verification import Verified
 
 _WHY = (
     "Reasons that are no defect: records that came too late live are not late in a replay; functions that use the "
-    "clock, chance or the order of arrival; input files that were changed; files in the output that others wrote."
+    "clock, chance or the order of arrival; input files and dimensions that were changed; files in the output that "
+    "others wrote."
 )
 
 
 def verification_text(verified: Verified) -> str:
-    """Return the result as text: one line if the tables agree, else the first differences."""
-    found = verified.differences
-    of_what = f"epoch {verified.epoch}, {counted(verified.files, 'input file')}, {counted(found.compared, 'key')}"
+    """Return the result as text: one line for each table that agrees, else its first differences."""
+    of_what = f"epoch {verified.epoch}, {counted(verified.files, 'input file')}"
+    lines = [line for name, found in verified.differences.items() for line in _table_lines(name, found, of_what)]
+    lines += [f"{name}: not compared, as it is no folder of files. output={at}" for name, at in verified.others.items()]
+    return "\n".join([*lines, *([] if verified.are_equal else [_WHY])])
+
+
+def _table_lines(name: str, found: Differences, of_what: str) -> Iterator[str]:
+    """Yield the lines about one table.  name: that of the output; "" for the only one."""
+    table = f"{name}: the table" if name else "the table"
+    of_what = f"{of_what}, {counted(found.compared, 'key')}"
     if found.are_none:
-        return f"the table agrees with a replay of its input: {of_what}"
+        yield f"{table} agrees with a replay of its input: {of_what}"
+        return
     counts = f"{found.missing:,} missing, {found.unexpected:,} unexpected, {found.different:,} different"
-    lines = [f"the table differs from a replay of its input: {counts} ({of_what})", *map(_line, found.first)]
+    yield f"{table} differs from a replay of its input: {counts} ({of_what})"
+    yield from map(_line, found.first)
     hidden = found.missing + found.unexpected + found.different - len(found.first)
-    return "\n".join([*lines, *([f"  and {hidden:,} more"] if hidden else []), _WHY])
+    if hidden:
+        yield f"  and {hidden:,} more"
 
 
 def _line(one: Difference) -> str:

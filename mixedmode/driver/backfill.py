@@ -28,7 +28,7 @@ from mixedmode.config.graph import MAIN, PREVIOUS
 from mixedmode.config.instants import parse_instant
 from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.driver.run import RunOptions, open_sinks, output_schemas, run_job
-from mixedmode.driver.scratch import OUT, document_in_scratch, without
+from mixedmode.driver.scratch import document_in_scratch, output_folder, without
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.plan.backfill import BackfillStep, around, closed_until_us, replaceable_step
 from mixedmode.plan.job_plan import JobPlan
@@ -97,7 +97,7 @@ def backfill(spec: JobSpec, where: Where, windows: WindowRange, options: RunOpti
     with temporary_folder("backfill-") as scratch:
         # the file of the job has other numbers of steps
         run_job(backfill_spec(spec, step, windows, scratch), lambda *path: path_text(path), options)
-        rows = read_output(scratch / OUT)
+        rows = read_output(output_folder(scratch, MAIN))
     rows = rows.filter(windows.has(rows))
     # the job may have dropped older checkpoints meanwhile, so more of its output may be rewritten
     before = _oldest_checkpoint(log, spec, plan).epoch

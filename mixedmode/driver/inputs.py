@@ -86,6 +86,13 @@ class Inputs:
         """Return the number of the source of each line of Spark's offset entries."""
         return line_sources(self.stream(lambda _source: Admission()))
 
+    def source_names(self) -> dict[int, str]:
+        """Return {number that Spark's log has for a source: its name}."""
+        names = self._plan.sources_read
+        lines = self.line_sources()
+        end = len(lines) - self._plan.uses_clock  # the clock comes last, and before it each source once
+        return dict(zip(lines[end - len(names) : end], names, strict=True))
+
     def present(self, urls: Sequence[str]) -> dict[str, FileState]:
         """Return {URL: its state} of those of the planned files that exist.
 

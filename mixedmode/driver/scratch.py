@@ -5,26 +5,40 @@ from pathlib import Path
 from typing import Any
 
 from mixedmode.config import JobSpec
+from mixedmode.config.graph import MAIN
+from mixedmode.config.sinks import SinkSpec
 
-__all__ = ["OUT", "document_in_scratch", "without"]
+__all__ = ["document_in_scratch", "output_folder", "without"]
 
-#: the folder of the main output, below the folder of the run
-OUT = "out"
 _OF_THE_RUNNING_JOB = ("runtime-mode", "interval-during-backlog", "checkpointing", "autoscaler")
 
 
 def document_in_scratch(spec: JobSpec, scratch: Path) -> dict[str, Any]:
-    """Return a job as a document: its main output in `scratch / OUT`, as Parquet, and all other outputs in `scratch`.
+    """Return a job as a document: outputs of whole steps in their `output_folder`, as Parquet, and others in `scratch`.
 
     It has the same sources, and neither a mode nor checkpoints.
     """
-    document = without(spec.as_document(), "serve", "outputs")
+    document = without(spec.as_document(), "serve", "sink", "outputs")
     for number, path in enumerate(spec.sinks):
         if path[0] in ("sources", "steps"):
             _set(document, path, {"format": "parquet", "path": str(scratch / f"side-{number}")})
-    document["sink"] = {"format": "parquet", "path": str(scratch / OUT)}
+    results = {
+        name: {"format": "parquet", "path": str(output_folder(scratch, name)), **_reads(sink)}
+        for name, sink in spec.results.items()
+    }
+    document |= {"sink": results[MAIN]} if MAIN in results else {"outputs": results}
     document["execution"] = without(document.get("execution", {}), *_OF_THE_RUNNING_JOB)
     return document
+
+
+def output_folder(scratch: Path, name: str) -> Path:
+    """Return the folder of an output of whole steps.  name: MAIN for `sink`."""
+    return scratch / "out" if name == MAIN else scratch / "outputs" / name
+
+
+def _reads(sink: SinkSpec) -> dict[str, Any]:
+    """Return the settings that say which rows an output gets, and how it finds a row again."""
+    return {**({"from": sink.from_} if sink.from_ else {}), **({"key": list(sink.key)} if sink.key else {})}
 
 
 def without(mapping: Mapping[str, Any], *keys: str) -> dict[str, Any]:

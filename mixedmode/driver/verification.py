@@ -1,8 +1,8 @@
-"""`mixedmode verify`: runs a job once more over the input of its newest checkpoint, and compares the tables.
+"""`mixedmode verify`: runs a job once more over the input of its newest checkpoint, and compares its tables.
 
 The replay is one backlog over exactly the files that Spark's log names up to the checkpoint, in folders of its own. A
-backlog fires what the watermark of this input fires, so open windows are open in both tables. The table of the job, as
-it was after the epoch of the checkpoint, is read before the replay, which may take longer than a lease lasts.
+backlog fires what the watermark of this input fires, so open windows are open in both tables. The tables of the job, as
+they were after the epoch of the checkpoint, are read before the replay, which may take longer than a lease lasts.
 
 Not every job can be replayed: see `refusal`.
 
@@ -10,8 +10,8 @@ Invariant (tests/driver/test_verification.py): the replay reads each file of the
 """
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -24,18 +24,17 @@ from mixedmode.checkpoint.spark_log import source_entries_read
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.config import JobSpec, KeyedAggregateStep
-from mixedmode.config.graph import MAIN
 from mixedmode.config.load import LoadedJob, job_spec_from_mapping
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.driver.comparison import Differences, differences
-from mixedmode.driver.scratch import document_in_scratch, without
+from mixedmode.driver.scratch import document_in_scratch, output_folder, without
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
 from mixedmode.queryable import LEASE_SECONDS, open_state
 from mixedmode.sinks.publish import unpublished_after_waiting
 from mixedmode.sinks.table import CurrentTable, read_output, table_at
 
-__all__ = ["Verified", "input_files", "linked_input", "refusal", "replay_spec", "verify_job"]
+__all__ = ["Verified", "input_files", "input_folder", "linked_input", "refusal", "replay_spec", "verify_job"]
 
 #: settings that would make several epochs of a backlog
 _LEFT_OUT = ("max-files-per-epoch", "max-bytes-per-epoch")
@@ -43,15 +42,25 @@ _LEFT_OUT = ("max-files-per-epoch", "max-bytes-per-epoch")
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of a verification: the epoch, the number of its input files, and the differences."""
+    """The result of a verification.
+
+    epoch: that of the checkpoint. files: the number of its input files. differences: {output: those of its table}; MAIN
+    for `sink`. others: {output: its place} of outputs that are no folders of files, and were not compared.
+    """
 
     epoch: int
     files: int
-    differences: Differences
+    differences: Mapping[str, Differences]
+    others: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def are_equal(self) -> bool:
+        """True if the tables and the replay have no differences."""
+        return all(one.are_none for one in self.differences.values())
 
 
 def verify_job(job: LoadedJob, *, has_lease: bool = True) -> Verified:
-    """Run a job over the input of its newest checkpoint, in folders of its own, and compare with its table.
+    """Run a job over the input of its newest checkpoint, in folders of its own, and compare with its tables.
 
     has_lease: False writes nothing to the checkpoint folder, so the job may drop the checkpoint meanwhile.
     Raise InvalidJobError, with the reason, for a job that cannot be replayed, and the errors of a run.
@@ -63,32 +72,60 @@ def verify_job(job: LoadedJob, *, has_lease: bool = True) -> Verified:
     if reason is not None:
         msg = f"this job cannot be verified: {reason}. name={spec.name}"
         raise InvalidJobError(msg)
-    folder, sink = spec.execution.checkpointing.dir, spec.sink
+    folder = spec.execution.checkpointing.dir
     assert folder is not None, spec.name
-    assert isinstance(sink, FileSinkSpec), spec.name
     lease_seconds = LEASE_SECONDS if has_lease else 0
     with open_state(folder, lease_seconds=lease_seconds) as state, temporary_folder("verify-") as scratch:
         log, manifest = CheckpointLog(ObjectStore(folder)), state.manifest
         files = input_files(log, manifest)
-        (source,) = spec.sources.values()
-        assert isinstance(source, FileSourceSpec), source
-        table = _table(log, manifest, sink)
-        linked_input(files, source.path, scratch / "in")
-        replay = replay_spec(spec, scratch)
-        run_job(replay, job.where, RunOptions(until=Until.DRAINED if manifest.is_final else Until.IDLE))
-        expected = read_output(scratch / "out")
-    columns = expected.column_names
-    found = differences(expected, table.rows.select(columns), table.description.key_columns)
-    return Verified(manifest.epoch, len(files), found)
+        names = _source_names(job)
+        if not files.keys() <= names.keys():
+            msg = (
+                "this job cannot be verified: the checkpoint has files of a source that the job does not read. Verify "
+                f"with the job file that it ran with. sources={', '.join(spec.sources)}"
+            )
+            raise InvalidJobError(msg)
+        sinks = {name: sink for name, sink in spec.results.items() if isinstance(sink, FileSinkSpec)}
+        tables = {name: _table(log, manifest, name, sink) for name, sink in sinks.items()}
+        for name in spec.sources:
+            read = [path for number, paths in files.items() if names[number] == name for path in paths]
+            linked_input(read, _path(spec, name), input_folder(scratch, name))
+        until = Until.DRAINED if manifest.is_final else Until.IDLE
+        run_job(replay_spec(spec, scratch), job.where, RunOptions(until=until))
+        found = {name: _compared(output_folder(scratch, name), table) for name, table in tables.items()}
+    others = {name: sink.place for name, sink in spec.results.items() if name not in sinks}
+    return Verified(manifest.epoch, sum(map(len, files.values())), found, others)
 
 
-def _table(log: CheckpointLog, manifest: Manifest, sink: FileSinkSpec) -> CurrentTable:
-    """Return the table of a job after an epoch.
+def _source_names(job: LoadedJob) -> Mapping[int, str]:
+    """Return {number that Spark's log has for a source: its name}."""
+    if len(job.spec.sources) == 1:
+        return dict(enumerate(job.spec.sources))
+    from mixedmode.driver.engine import Engine  # noqa: PLC0415 - Spark is loaded only to run
+    from mixedmode.spark.session import open_session  # noqa: PLC0415 - as above
+
+    engine = Engine(open_session(job.spec))
+    return engine.inputs(job.spec, engine.analyse(job.spec, job.where)).source_names()
+
+
+def _path(spec: JobSpec, name: str) -> str:
+    source = spec.sources[name]
+    assert isinstance(source, FileSourceSpec), source
+    return source.path
+
+
+def _compared(folder: Path, table: CurrentTable) -> Differences:
+    expected = read_output(folder)
+    return differences(expected, table.rows.select(expected.column_names), table.description.key_columns)
+
+
+def _table(log: CheckpointLog, manifest: Manifest, name: str, sink: FileSinkSpec) -> CurrentTable:
+    """Return the table of an output after an epoch.
 
     Raise RetryableError if rows of the epoch are not published, or if the job has dropped or left its checkpoint.
     """
     store = ObjectStore(sink.path)
-    unpublished = unpublished_after_waiting([(store, file) for file in manifest.outputs if file.sink == MAIN])
+    unpublished = unpublished_after_waiting([(store, file) for file in manifest.outputs if file.sink == name])
     if unpublished is not None:
         msg = (
             "rows of the newest checkpoint are not published yet, so the table lacks them. Start the job, which "
@@ -113,28 +150,26 @@ def refusal(spec: JobSpec) -> str | None:
     """Return why a job cannot be verified; None if it can."""
     if spec.execution.checkpointing.dir is None:
         return "it has no checkpoints, so nothing says which input its table covers"
-    if len(spec.sources) != 1 or not isinstance(next(iter(spec.sources.values())), FileSourceSpec):
-        return "its input cannot be read again exactly; only one source of files can"
-    (source,) = spec.sources.values()
-    if "://" in source.place and "file://" not in source.place:
-        return "its files are not on this machine"
-    if spec.sink is None:
-        return "it has several outputs, and only the table of a job with `sink` is compared"
-    if not isinstance(spec.sink, FileSinkSpec):
-        return "its main output is no folder of files"
+    for name, source in spec.sources.items():
+        if not isinstance(source, FileSourceSpec):
+            return f"a source cannot be read again exactly; only sources of files can. source={name}"
+        if "://" in source.place and "file://" not in source.place:
+            return f"the files of a source are not on this machine. source={name}"
+    if not any(isinstance(sink, FileSinkSpec) for sink in spec.results.values()):
+        return "it has no output in a folder of files"
     early = [step for step in spec.steps if isinstance(step, KeyedAggregateStep) and step.early_results_every_ms]
     if early:
         return "its table has early results, which depend on when they were emitted"
     return None
 
 
-def input_files(log: CheckpointLog, manifest: Manifest) -> tuple[str, ...]:
-    """Return the paths of the files that a job has read up to a checkpoint, from Spark's log of its source.
+def input_files(log: CheckpointLog, manifest: Manifest) -> dict[int, tuple[str, ...]]:
+    """Return {number of a source: paths of its files} of those that a job has read up to a checkpoint, by Spark's logs.
 
     Raise CorruptStateError if the log is not the one that the manifest knows, InvalidJobError if a file is gone.
     """
     listing = spark_listing(log)
-    found: dict[str, None] = {}
+    found: dict[int, tuple[str, ...]] = {}
     for known in manifest.source_logs:
         if known.end is None:  # the clock of the job
             continue
@@ -146,15 +181,20 @@ def input_files(log: CheckpointLog, manifest: Manifest) -> tuple[str, ...]:
                 f"goes back to a checkpoint that is whole. folder={log.store.url}, source={known.source}"
             )
             raise CorruptStateError(msg)
-        found.update(dict.fromkeys(unquote(urlsplit(file.url).path) for file in files))
-    gone = [path for path in found if not Path(path).exists()]
+        found[known.source] = tuple(dict.fromkeys(unquote(urlsplit(file.url).path) for file in files))
+    gone = [path for paths in found.values() for path in paths if not Path(path).exists()]
     if gone:
         msg = (
             "this job cannot be verified: files of its input are gone. Put them back, and verify again. "
             f"files_gone={len(gone)}, first={gone[0]}"
         )
         raise InvalidJobError(msg)
-    return tuple(found)
+    return found
+
+
+def input_folder(scratch: Path, name: str) -> Path:
+    """Return the folder of the input files of a source."""
+    return scratch / "in" / name
 
 
 def linked_input(files: Sequence[str], source: str, folder: Path) -> None:
@@ -170,9 +210,14 @@ def linked_input(files: Sequence[str], source: str, folder: Path) -> None:
 
 
 def replay_spec(spec: JobSpec, scratch: Path) -> JobSpec:
-    """Return the job over `scratch / "in"`, with its checkpoints and outputs in `scratch`, as one backlog."""
+    """Return the job over the `input_folder` of each source, with its checkpoints and outputs in `scratch`.
+
+    It reads all input as one backlog.
+    """
     document = document_in_scratch(spec, scratch)
-    ((name, source),) = document["sources"].items()
-    document["sources"] = {name: {**without(source, *_LEFT_OUT), "path": str(scratch / "in")}}
+    document["sources"] = {
+        name: {**without(source, *_LEFT_OUT), "path": str(input_folder(scratch, name))}
+        for name, source in document["sources"].items()
+    }
     document["execution"] |= {"runtime-mode": "mixed", "checkpointing": {"dir": str(scratch / "checkpoints")}}
     return job_spec_from_mapping(document)

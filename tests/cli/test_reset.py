@@ -43,6 +43,19 @@ def test_the_next_free_suffix_is_chosen_and_a_taken_one_is_refused(job: Path) ->
     assert command("reset", job, "--to", "earliest", "--suffix", "-3").exit_code == 2
 
 
+def test_the_file_beside_a_job_in_sql_is_a_job_file(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "totals.sql"
+    file.write_text(
+        "SET execution.checkpointing.dir = ckpt; CREATE TEMPORARY VIEW t (k STRING) USING json OPTIONS (path 'in');"
+        "CREATE STREAMING TABLE totals TBLPROPERTIES (path 'out') AS SELECT k, count(*) AS n FROM STREAM t GROUP BY k"
+    )
+    assert lines(command("reset", file, "--to", "earliest"))[-1].endswith("totals_2.yaml")
+    before, written = load_job(file).spec, load_job(tmp_path / "totals_2.yaml").spec
+    assert (written.name, written.steps) == (before.name, before.steps)
+    assert written.outputs["totals"].place != before.outputs["totals"].place
+
+
 def test_a_point_that_a_source_cannot_start_from_writes_nothing(job: Path) -> None:
     result = command("reset", job, "--to", "latest")
     assert result.exit_code == 2

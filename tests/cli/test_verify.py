@@ -8,6 +8,7 @@ from mixedmode import Job, Sink, Source
 from mixedmode.checkpoint.leases import Leases
 from mixedmode.checkpoint.types import JobIdentity, Lease
 from mixedmode.cli.app import app
+from mixedmode.config.graph import MAIN
 from mixedmode.driver.comparison import Difference, Differences
 from mixedmode.driver.verification import Verified
 from mixedmode.errors import RetryableError
@@ -32,7 +33,9 @@ def test_a_difference_ends_the_command_with_1(
     job_file: Path, monkeypatch: pytest.MonkeyPatch, unexpected: int, code: int, said: str
 ) -> None:
     found = Differences(3, 0, unexpected, 0, (ONE,) * unexpected)
-    monkeypatch.setattr("mixedmode.driver.verification.verify_job", lambda _job, **_named: Verified(4, 2, found))
+    monkeypatch.setattr(
+        "mixedmode.driver.verification.verify_job", lambda _job, **_named: Verified(4, 2, {MAIN: found})
+    )
     result = command("verify", job_file)
     assert (result.exit_code, said in result.output) == (code, True)
 
@@ -41,7 +44,7 @@ def test_a_job_that_cannot_be_replayed_is_refused(job_file: Path) -> None:
     text = job_file.read_text()
     job_file.write_text(text[: text.index("sink:")] + "sink: {format: console}\n")
     result = command("verify", job_file)
-    assert (result.exit_code, "its main output is no folder of files" in result.output) == (2, True)
+    assert (result.exit_code, "it has no output in a folder of files" in result.output) == (2, True)
 
 
 @pytest.mark.parametrize("name", ["state", "verify"])

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.config import load_job
+from mixedmode.driver.verification import verify_job
 from mixedmode.job import Job
 from tests.cli.shell import command, lines
 from tests.harness import ManualClock, Row, output_rows, run, write_json, write_text
@@ -126,6 +128,12 @@ def test_the_tables_of_a_sql_file_are_those_of_its_records(spark: SparkSession, 
     )
     if mode != "batch":  # batch ends the input, so all windows are emitted
         assert {(row["name"], row["hour"], row["orders"]) for row in found["hours"]} == wanted["hours"]
+    if mode == "mixed":
+        verified = verify_job(load_job(file, overrides))
+        assert {name: found.are_none for name, found in verified.differences.items()} == dict.fromkeys(
+            ("totals", "moves", "hours", "cheap"), True
+        )
+        assert verified.files == 6
     moves = output_rows(tmp_path / "out" / "moves")
     assert sorted((row["customer"], row["amount"]) for row in moves) == sorted(
         [(row["customer"], row["amount"]) for row in bought] + [(row["customer"], -row["amount"]) for row in returned]

@@ -13,6 +13,7 @@ from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.source_log import log_of
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.verify import verification_text
+from mixedmode.config.graph import MAIN
 from mixedmode.config.load import job_spec_from_mapping, load_job
 from mixedmode.driver.comparison import Difference, Differences
 from mixedmode.driver.verification import Verified, input_files, linked_input, refusal, replay_spec, verify_job
@@ -44,7 +45,7 @@ def test_the_input_of_a_checkpoint_is_what_the_log_names_up_to_it(tmp_path: Path
         log.store.put(paths.spark_source_path(0, number), data)
     manifest = a_manifest(1)
     object.__setattr__(manifest, "source_logs", (log_of(entries[:2], 0, 1),))
-    assert input_files(log, manifest) == (str(files[0]), str(files[1])), "the third file is of a later epoch"
+    assert input_files(log, manifest) == {0: (str(files[0]), str(files[1]))}, "the third file is of a later epoch"
     files[0].unlink()
     with pytest.raises(InvalidJobError, match="files of its input are gone"):
         input_files(log, manifest)
@@ -122,7 +123,7 @@ def test_a_job_whose_input_cannot_be_read_again_is_refused(tmp_path: Path) -> No
     assert refusal(a_job(tmp_path).spec) is None
     table = Source.delta(tmp_path / "table")
     assert "cannot be read again" in (refusal(a_job(tmp_path, sources={"t": table}).spec) or "")
-    assert "no folder of files" in (refusal(a_job(tmp_path).write(Sink.console()).spec) or "")
+    assert "no output in a folder of files" in (refusal(a_job(tmp_path).write(Sink.console()).spec) or "")
 
 
 def test_the_report_names_each_key_and_both_values() -> None:
@@ -132,7 +133,7 @@ def test_the_report_names_each_key_and_both_values() -> None:
         Difference({"k": "c"}, "different", {"k": "c", "n": 3, "m": 0}, {"k": "c", "n": 4, "m": 0}),
     )
     counts = "1 missing, 1 unexpected, 5 different (epoch 7, 3 input files, 9 keys)"
-    lines = verification_text(Verified(7, 3, Differences(9, 1, 1, 5, first))).splitlines()
+    lines = verification_text(Verified(7, 3, {MAIN: Differences(9, 1, 1, 5, first)})).splitlines()
     assert lines[:5] == [
         f"the table differs from a replay of its input: {counts}",
         "  k=a: not in the table; the replay has n=1",
@@ -140,7 +141,14 @@ def test_the_report_names_each_key_and_both_values() -> None:
         "  k=c: the table has n=4; the replay has n=3",
         "  and 4 more",
     ]
-    assert verification_text(Verified(7, 3, Differences(9, 0, 0, 0, ()))).startswith("the table agrees")
+    agree = Differences(9, 0, 0, 0, ())
+    assert verification_text(Verified(7, 3, {MAIN: agree})).startswith("the table agrees")
+    several = Verified(7, 3, {"days": agree, "hours": agree}, {"alerts": "kafka alerts"})
+    assert verification_text(several).splitlines() == [
+        "days: the table agrees with a replay of its input: epoch 7, 3 input files, 9 keys",
+        "hours: the table agrees with a replay of its input: epoch 7, 3 input files, 9 keys",
+        "alerts: not compared, as it is no folder of files. output=kafka alerts",
+    ]
 
 
 @pytest.mark.spark
@@ -156,13 +164,13 @@ def test_a_changed_table_is_found_and_an_unchanged_one_agrees(spark: SparkSessio
     (tmp_path / "job.yaml").write_text(job.to_yaml())
     loaded = load_job(tmp_path / "job.yaml")
     agreed = verify_job(loaded)
-    assert (agreed.epoch, agreed.files, agreed.differences.are_none) == (1, 2, True)
+    assert (agreed.epoch, agreed.files, agreed.are_equal) == (1, 2, True)
     (tmp_path / "in" / "later.json").unlink()
     job.run(until="drained")
     agreed = verify_job(loaded)
-    assert (agreed.epoch, agreed.files, agreed.differences.are_none) == (2, 2, True), "the last epoch reads no files"
+    assert (agreed.epoch, agreed.files, agreed.are_equal) == (2, 2, True), "the last epoch reads no files"
     for file in (tmp_path / "out").glob("part-*.json"):
         written: list[dict[str, Any]] = [json.loads(line) for line in file.read_text().splitlines()]
         file.write_text("".join(f"{json.dumps({**row, 'n': 5} if row['n'] == 4 else row)}\n" for row in written))
-    (one,) = verify_job(loaded).differences.first
+    (one,) = verify_job(loaded).differences[MAIN].first
     assert (one.key, one.expected, one.found) == ({"origin": "A"}, {"origin": "A", "n": 4}, {"origin": "A", "n": 5})
