@@ -44,11 +44,15 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`values`: nested dicts, lists and scalars. `marks`: {dotted path: place}; `""` is the document itself."""
+    """`values`: nested dicts, lists and scalars. `marks`: {dotted path: place}; `""` is the document itself.
+
+    is_sql: it was a SQL file, whose steps are known to the user by their names, and not by their numbers.
+    """
 
     values: dict[str, Any]
     marks: dict[str, Mark]
     problems: list[Problem] = field(default_factory=list)
+    is_sql: bool = False
 
     def mark(self, path: Path) -> Mark:
         """Return the place of `path`; if the document does not have it, the place of the nearest section around it."""
@@ -57,12 +61,16 @@ class Document:
         return self.marks[path_text(path)]
 
     def where(self, *path: str | int) -> str:
-        """Return the start of a message about the setting at `path`: `job.yaml:17: steps[0].sql`.
+        """Return the start of a message about the setting at `path`: `job.yaml:17: steps[0].sql`, `job.sql:9: query k`.
 
         The line is that of the section around the setting if the file does not have the setting.
         """
-        mark = self.mark(path)
-        return f"{mark}: {path_text(path)}" if mark.place else path_text(path)
+        mark, text = self.mark(path), path_text(path)
+        match path:
+            case ("steps", int(number), *rest) if self.is_sql:
+                setting = path_text(tuple(part for part in rest if part != "sql"))
+                text = " ".join(["query", self.values["steps"][number]["name"], *([setting] if setting else [])])
+        return f"{mark}: {text}" if mark.place else text
 
 
 def in_order(messages: Iterable[str]) -> list[str]:

@@ -84,7 +84,7 @@ def read_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Loa
     place = os.fspath(path)
     text = _read_text(place)
     if place.lower().endswith(SQL_SUFFIX):
-        document = document_of(sql_tree(text, place, FilePath(place).stem), place, overrides)
+        document = document_of(sql_tree(text, place, FilePath(place).stem), place, overrides, is_sql=True)
     else:
         document = read_document(text, place, overrides)
     return _validated(document, FilePath(place).parent)

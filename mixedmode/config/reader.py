@@ -57,14 +57,14 @@ def read_document(text: str, place: str, overrides: Sequence[str] = ()) -> Docum
     return document_of(_compose(text, place), place, overrides)
 
 
-def document_of(root: yaml.MappingNode, place: str, overrides: Sequence[str] = ()) -> Document:
-    """Return the document with this tree, as read_document does."""
+def document_of(root: yaml.MappingNode, place: str, overrides: Sequence[str] = (), *, is_sql: bool = False) -> Document:
+    """Return the document with this tree, as read_document does.  is_sql: see Document."""
     tree = _Tree(place)
     tree.marks[""] = Mark(place, _line(root) if place else 0)
     tree.add_mapping(root, (), tree.values)
     for override in overrides:
         tree.override(override)
-    return Document(tree.values, tree.marks, tree.problems)
+    return Document(tree.values, tree.marks, tree.problems, is_sql)
 
 
 class _Loader(yaml.SafeLoader):

@@ -155,5 +155,5 @@ def test_commands_take_a_sql_file_and_name_its_lines(spark: SparkSession, tmp_pa
     line = SHOP[: SHOP.index("SELECT c.name")].count("\n") + 1
     told = command("validate", wrong)
     assert told.exit_code == 2
-    assert f"{wrong}:{line}: steps[" in told.output
+    assert f"{wrong}:{line}: query named: Spark refuses this SQL" in told.output
     assert "cannot be resolved. Did you mean" in told.output
