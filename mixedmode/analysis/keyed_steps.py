@@ -205,6 +205,8 @@ def analysed_process(step: ProcessStep, given: StepInput, where: Where) -> Keyed
         arguments={quoted(field.name): field for field in fields},
         output_fields=declared_fields(step.output, where("output")),
         function_outputs=declared_outputs(step, where),
+        where=where,
+        time_zone=str(given.frame.sparkSession.conf.get("spark.sql.session.timeZone")),
     )
 
 

@@ -151,6 +151,14 @@ class ProcessStep(FunctionSettings, Keyed):
     class_field: ClassVar[str] = "process"
 
     process: ClassReference = Field(description="the class, such as package.module:Class")
+    time_mode: Literal["None", "EventTime", "ProcessingTime"] | None = Field(
+        default=None,
+        description="of a StatefulProcessor of Spark: the timeMode of its transformWithState, by which its timers fire",
+    )
+    rows_as: Literal["row", "pandas"] | None = Field(
+        default=None,
+        description="of a StatefulProcessor: pandas if it is written for transformWithStateInPandas; not given: row",
+    )
     late: AnySink | None = Field(
         default=None,
         description="with broadcast: where records go that come before the watermark; not given: they are counted",
@@ -273,6 +281,7 @@ _TELLTALES = (
     (("batch-size", "capacity", "timeout", "retries", "backoff", "remember"), "async-map"),
     (("co-group",), "co-group"),
     (("folder", "args", "output", "event-time", "outputs", "on-error", "dead-letter", "broadcast"), "process"),
+    (("time-mode", "rows-as"), "process"),
     (("key-by", "window", "allowed-lateness", "early-results-every", "late", "having"), "aggregate"),
 )
 

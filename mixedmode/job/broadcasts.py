@@ -6,7 +6,7 @@ job.source("orders").key_by("customer").process("checks:Check", output="...", br
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from mixedmode.config.arguments import of_type
 from mixedmode.config.broadcasts import BroadcastSpec
@@ -20,9 +20,9 @@ S = TypeVar("S")
 __all__ = [
     "Broadcast",
     "BroadcastArguments",
-    "BroadcastingArguments",
+    "ProcessArguments",
     "broadcast_of",
-    "broadcasting_settings",
+    "process_settings",
     "specs_of",
 ]
 
@@ -42,15 +42,19 @@ class BroadcastArguments(TypedDict, total=False):
     history: Duration
 
 
-class BroadcastingArguments(TypedDict, total=False):
-    """Arguments of a process function that asks for rows of other streams.
+class ProcessArguments(TypedDict, total=False):
+    """Arguments of a process function that asks for rows of other streams, or that is a class of Spark.
 
     broadcast: {name: stream.broadcast(...)} of inputs whose rows every subtask has; the function asks for them by name.
     late: with `broadcast`, the sink for records that come before the watermark; by default they are only counted.
+    time_mode: of a StatefulProcessor of Spark, the timeMode of its transformWithState.
+    rows_as: of a StatefulProcessor, `pandas` if it is written for transformWithStateInPandas; by default `row`.
     """
 
     broadcast: "Mapping[str, Broadcast[Any]]"
     late: SinkSpec
+    time_mode: Literal["None", "EventTime", "ProcessingTime"]
+    rows_as: Literal["row", "pandas"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,10 +73,15 @@ def broadcast_of(stream: S, key: str | Sequence[str], arguments: BroadcastArgume
     return Broadcast(stream, checked_section(BroadcastSpec, values, place="Stream.broadcast", name=argument))
 
 
-def broadcasting_settings(arguments: BroadcastingArguments) -> dict[str, Any]:
+def process_settings(arguments: ProcessArguments) -> dict[str, Any]:
     """Return the settings of a step for these arguments. Raise TypeError for an unknown one."""
-    given = given_arguments(arguments, BroadcastingArguments, "process")
-    return {"broadcast": specs_of(given.get("broadcast")), "late": given.get("late")}
+    given = given_arguments(arguments, ProcessArguments, "process")
+    return {
+        "broadcast": specs_of(given.get("broadcast")),
+        "late": given.get("late"),
+        "time-mode": given.get("time_mode"),
+        "rows-as": given.get("rows_as"),
+    }
 
 
 def specs_of(broadcast: Mapping[str, Broadcast[Any]] | None) -> dict[str, BroadcastSpec] | None:

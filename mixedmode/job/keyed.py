@@ -22,7 +22,7 @@ from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arg
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
-from mixedmode.job.broadcasts import Broadcast, BroadcastingArguments, broadcasting_settings
+from mixedmode.job.broadcasts import Broadcast, ProcessArguments, process_settings
 from mixedmode.operators.classes import class_reference
 
 
@@ -178,7 +178,7 @@ class KeyedJob(_Grouped[J]):
         on_error: Literal["fail", "skip", "dead-letter"] | None = None,
         dead_letter: SinkSpec | None = None,
         folder: FileName | None = None,
-        **broadcasting: Unpack[BroadcastingArguments],
+        **more: Unpack[ProcessArguments],
     ) -> J:
         """Complete the step with a process function, which sees the records of each key and has state and timers.
 
@@ -193,7 +193,8 @@ class KeyedJob(_Grouped[J]):
         folder: the folder that the module is imported from.
             By default, a class has the folder that it came from, and a name has the current folder.
 
-        See BroadcastingArguments for inputs whose rows every subtask has. docs/process-functions.md is the guide.
+        See ProcessArguments for inputs whose rows every subtask has, and for classes of Spark.
+        docs/process-functions.md is the guide.
         """
         reference, home = class_reference(function, place="Job.process")
         settings = {
@@ -205,11 +206,11 @@ class KeyedJob(_Grouped[J]):
             "outputs": outputs,
             "on-error": on_error,
             "dead-letter": dead_letter,
-            **broadcasting_settings(broadcasting),
+            **process_settings(more),
         }
         values = {**self.settings, **nested({(key,): value for key, value in settings.items()})}
         step = checked_section(ProcessStep, values, place="Job.process", name=argument)
-        return self.job.with_step(resolve_step(step, FilePath()), tuple((broadcasting.get("broadcast") or {}).values()))
+        return self.job.with_step(resolve_step(step, FilePath()), tuple((more.get("broadcast") or {}).values()))
 
     def async_map(
         self,

@@ -13,24 +13,25 @@ from mixedmode.config.windows import WINDOW_COLUMNS, SessionSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate.values import has_order
-from mixedmode.operators.classes import NamedClass
+from mixedmode.operators.classes import ClassSource
 from mixedmode.operators.co_group import CO_GROUP_FUNCTION, CoGroupBase, CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.join import LEFT, RIGHT, JoinLayout
-from mixedmode.operators.process import CO_PROCESS_FUNCTION, PROCESS_FUNCTION, AnyFunction, CoProcessOperator
+from mixedmode.operators.process import CO_PROCESS_FUNCTION, AnyFunction, CoProcessOperator
 from mixedmode.plan.fingerprint import step_fingerprint, window_fingerprint
 from mixedmode.plan.join_operators import JoinedInput, JoinKey, no_event_time_of
 from mixedmode.plan.joins import sides_of
 from mixedmode.plan.keyed_operators import Where, time_windows
 from mixedmode.plan.keyed_stages import Upstream
+from mixedmode.plan.process_classes import process_reference
 from mixedmode.plan.stages import KeyedStage
 
 __all__ = ["co_group_stage", "co_process_stage", "function_reference", "grouped_fields", "untimed_inputs"]
 
 
-def function_reference(step: FunctionStep) -> NamedClass[AnyFunction]:
+def function_reference(step: FunctionStep) -> ClassSource[AnyFunction]:
     """Return the reference to the class of a step."""
     if isinstance(step, ProcessStep):
-        return PROCESS_FUNCTION.named(step.process, step.args, step.folder)
+        return process_reference(step)
     return CO_PROCESS_FUNCTION.named(step.co_process.class_, step.co_process.args, step.co_process.folder)
 
 

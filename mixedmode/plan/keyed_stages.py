@@ -13,16 +13,18 @@ from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, Pro
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.config.steps import operator_id
+from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import CheckedUpsertOperator, UpsertOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
-from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
+from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
+from mixedmode.plan.process_classes import process_reference
 from mixedmode.plan.ranked_operators import (
     RankedColumns,
     check_types,
@@ -124,17 +126,28 @@ def process_stage(
     arguments: Mapping[str, pa.Field],
     output_fields: tuple[pa.Field, ...],
     function_outputs: Mapping[str, tuple[pa.Field, ...]],
+    where: Where,
+    time_zone: str = "UTC",
 ) -> KeyedStage:
-    """Return the stage of a process function.
+    """Return the stage of a process function. Raise InvalidJobError if it cannot run on these records.
 
     arguments: {expression: column} of its records. function_outputs: the columns of its side outputs, by tag.
+    time_zone: of Spark's session.
     """
     own_id = operator_id(step, upstream.keyed_before)
+    records = tuple(arguments.values())
+    function = process_reference(step, records=records, output=output_fields, time_zone=time_zone)
+    unused = [key for key, given in (("outputs", step.outputs), ("broadcast", step.broadcast)) if given]
+    try:
+        function.check_step(has_event_time=upstream.event_time is not None, unused=unused)
+    except InvalidJobError as error:
+        msg = f"{where('process')}: {error}"
+        raise InvalidJobError(msg) from error
     operator = ProcessOperator(
         operator_id=own_id,
-        function=PROCESS_FUNCTION.named(step.process, step.args, step.folder),
+        function=function,
         key_schema=KeySchema(keys),
-        record_fields=tuple(arguments.values()),
+        record_fields=records,
         output_fields=output_fields,
         function_outputs=function_outputs,
         on_error=step.on_error,

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, Unpack, get_args
+from typing import Any, TypeVar, Unpack, cast, get_args
 
 import pyarrow as pa
 from typing_extensions import override
@@ -21,12 +21,13 @@ from mixedmode.operators.process import (
     OnError,
     ProcessOperator,
 )
+from mixedmode.operators.spark_processor import FunctionSource, ProcessorStep, RowsAs, TimeMode
 from mixedmode.plan.fingerprint import step_fingerprint
 from mixedmode.process import KeyedCoProcessFunction
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.pairs import PairOfInputs
 from mixedmode.testing.schemas import SchemaLike, schema_of
-from mixedmode.testing.settings import HarnessArguments, Instant, one_of
+from mixedmode.testing.settings import FunctionArguments, HarnessArguments, Instant, one_of
 from mixedmode.testing.step import Rows, Step, columns_of, key_fields
 
 _WHERE = "FunctionHarness"
@@ -40,8 +41,8 @@ class FunctionHarness(Harness):
     It is also one for `stream.co_process(...)`: `schema` is a pair then, of the left and of the right. Both inputs have
     the columns of `key_by` and of `event_time`, which is required. `feed(rows, right=rows)` takes the records of both.
 
-    function: a class; or `package.module:Class`, imported as in a job; or an object, which is copied for each subtask
-        and epoch.
+    function: a class, also a StatefulProcessor of Spark; or `package.module:Class`, imported as in a job; or an object,
+        which is copied for each subtask and epoch.
     key_by: one column or several.
     schema: the columns of the records, as Spark DDL, {column: type}, or a pyarrow.Schema.
     output: the columns of the rows that the function emits, in the same forms.
@@ -49,14 +50,14 @@ class FunctionHarness(Harness):
     outputs: {tag: columns} of the function's side outputs.
     on_error: `fail`, `skip` or `dead-letter`, as in a job.
     event_time: a timestamp column.
-    See HarnessArguments for the other arguments.
+    See HarnessArguments and FunctionArguments for the other arguments.
 
     Raises InvalidJobError for whatever a job would be refused for at its start.
     """
 
     def __init__(
         self,
-        function: type[AnyFunction] | AnyFunction | str,
+        function: type | AnyFunction | str,
         *,
         key_by: str | Sequence[str],
         schema: "SchemaLike | tuple[SchemaLike, SchemaLike]",
@@ -65,7 +66,7 @@ class FunctionHarness(Harness):
         outputs: Mapping[str, SchemaLike] | None = None,
         on_error: OnError = "fail",
         event_time: str | None = None,
-        **settings: Unpack[HarnessArguments],
+        **settings: Unpack[FunctionArguments],
     ) -> None:
         one_of(on_error, get_args(OnError), where=f"{_WHERE}: on_error")
         left, right = _pair_of(schema) if isinstance(schema, tuple) else (schema, None)
@@ -75,12 +76,21 @@ class FunctionHarness(Harness):
         if right is not None:
             others = schema_of(right, where=f"{_WHERE}: schema[1]")
             self._pair = PairOfInputs.checked(records, others, keys, event_time, where=_WHERE)
+        output_fields = declared_output(output, f"{_WHERE}: output")
+        source = _source(function, args, is_pair=right is not None)
+        given: dict[str, Any] = dict(settings)
+        if right is None:
+            time_mode: Any = _chosen(given, "time_mode", TimeMode)
+            rows_as: Any = _chosen(given, "rows_as", RowsAs)
+            about = ProcessorStep(time_mode, rows_as, tuple(records), output_fields)
+            source = FunctionSource(source, about)
+            source.check_step(has_event_time=event_time is not None, unused=["outputs"] if outputs else [])
         settings_of_step: dict[str, Any] = {
             "operator_id": "process-1" if right is None else "co-process-1",  # as in a job that does not name its step
-            "function": _source(function, args, is_pair=right is not None),
+            "function": source,
             "key_schema": KeySchema(fields),
             "record_fields": tuple(records) if self._pair is None else self._pair.record_fields,
-            "output_fields": declared_output(output, f"{_WHERE}: output"),
+            "output_fields": output_fields,
             "function_outputs": {
                 tag: declared_output(columns, f"{_WHERE}: outputs: {tag}")
                 for tag, columns in by_name(outputs, f"{_WHERE}: outputs").items()
@@ -103,7 +113,7 @@ class FunctionHarness(Harness):
             where=_WHERE,
         )
         operator.state_schema()  # instantiates the function, which checks it
-        super().__init__(step, settings)
+        super().__init__(step, cast("HarnessArguments", given))
 
     @override
     def feed(self, rows: Rows = (), *, right: Rows = (), watermark: Instant | None = None, after: Duration = 0) -> None:
@@ -173,6 +183,12 @@ def by_name(given: Mapping[str, T] | None, where: str) -> dict[str, T]:
     return {of_type(name, str, f"a name in {where}", "text"): one for name, one in found.items()}
 
 
+def _chosen(given: dict[str, Any], name: str, known: Any) -> str | None:
+    """Remove and return an argument that is one of the texts `known`; None if it is not there."""
+    found = given.pop(name, None)
+    return None if found is None else one_of(found, get_args(known), where=f"{_WHERE}: {name}")
+
+
 def _pair_of(schemas: "tuple[SchemaLike, ...]") -> "tuple[SchemaLike, SchemaLike]":
     if len(schemas) != 2:
         msg = f"{_WHERE}: schema must be columns, or a pair of them for two inputs. found={schemas!r:.200}"
@@ -180,9 +196,7 @@ def _pair_of(schemas: "tuple[SchemaLike, ...]") -> "tuple[SchemaLike, SchemaLike
     return schemas
 
 
-def _source(
-    function: type[AnyFunction] | AnyFunction | str, args: Mapping[str, Any] | None, *, is_pair: bool
-) -> ClassSource[AnyFunction]:
+def _source(function: Any, args: Mapping[str, Any] | None, *, is_pair: bool) -> ClassSource[AnyFunction]:
     given: type[object] = function if isinstance(function, type) else type(function)
     if issubclass(given, get_args(AnyFunction)) and issubclass(given, KeyedCoProcessFunction) != is_pair:
         has = "has two inputs. Give a pair of schemas" if not is_pair else "has one input"

@@ -132,7 +132,13 @@ def _process(
         raise rows_change(where("process"), upstream.reads)
     output, outputs = declared_rows(step, where)
     return process_stage(
-        step, upstream, keys=keys, arguments=columns.quoted(), output_fields=output, function_outputs=outputs
+        step,
+        upstream,
+        keys=keys,
+        arguments=columns.quoted(),
+        output_fields=output,
+        function_outputs=outputs,
+        where=where,
     )
 
 

@@ -13,6 +13,7 @@ from mixedmode.config.load import checked_section
 from mixedmode.connectors.calls import Duration, Size, argument_at, given_arguments
 from mixedmode.durations import parse_duration_ms
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.spark_processor import RowsAs, TimeMode
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 
 #: microseconds since 1970, or a datetime (one without a zone is UTC)
@@ -45,6 +46,13 @@ class HarnessArguments(TypedDict, total=False):
     backlog_emit: Literal["final", "all"]
     sort_memory: Size
     slices: int
+
+
+class FunctionArguments(HarnessArguments, total=False):
+    """Arguments of FunctionHarness for a StatefulProcessor of Spark, as in a job."""
+
+    time_mode: TimeMode
+    rows_as: RowsAs
 
 
 def parse_instant_us(time: object) -> int:

@@ -4,13 +4,15 @@ A function object serves one subtask in one epoch. Data that must outlive the ep
 runs in the backlog and live; `Context.is_backlog` tells them apart.
 """
 
-from collections.abc import Iterable
+from abc import ABCMeta
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from mixedmode.operators.classes import ClassKind
 from mixedmode.operators.interface import OperatorAttributes
 from mixedmode.operators.process.context import Context, Record
+from mixedmode.operators.process.states import State
 
 Rows = (
     Record | Iterable[Record] | None
@@ -110,13 +112,42 @@ class KeyedBatchProcessFunction(_Function):
         raise NotImplementedError(msg)
 
 
+class AdaptedFunction(KeyedProcessFunction):
+    """A function that calls an object of another program's class, which declares its states by itself."""
+
+    def declared(self) -> Mapping[str, State]:
+        """Return the states by name, as ProcessOperator.states has them of the attributes of other functions."""
+        raise NotImplementedError
+
+    def bind(self, name: str, handle: State) -> None:
+        """Use this handle as the state `name` from now on."""
+        raise NotImplementedError
+
+
+class SparkProcessor(metaclass=ABCMeta):  # noqa: B024 - it is asked for by issubclass only
+    """Stand-in for Spark's class StatefulProcessor: all classes that derive from that are of this class, too.
+
+    So a class can be recognised without an import of pyspark.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> Any:
+        if cls is not SparkProcessor:
+            return NotImplemented
+        return any((one.__module__, one.__qualname__) == _STATEFUL_PROCESSOR for one in other.__mro__)
+
+
+_STATEFUL_PROCESSOR = ("pyspark.sql.streaming.stateful_processor", "StatefulProcessor")
+
+_ADAPTED: Any = SparkProcessor  # operators/spark_processor makes a function of it
+
 AnyFunction = KeyedProcessFunction | KeyedBatchProcessFunction | KeyedCoProcessFunction
 
 PROCESS_FUNCTION: ClassKind[AnyFunction] = ClassKind(
     noun="process function",
     key="process",
-    bases=(KeyedProcessFunction, KeyedBatchProcessFunction),
-    derives_from="mixedmode.process.KeyedProcessFunction or KeyedBatchProcessFunction",
+    bases=(KeyedProcessFunction, KeyedBatchProcessFunction, _ADAPTED),
+    derives_from="mixedmode.process.KeyedProcessFunction or KeyedBatchProcessFunction, or Spark's StatefulProcessor",
 )
 CO_PROCESS_FUNCTION: ClassKind[AnyFunction] = ClassKind(
     noun="co-process function",

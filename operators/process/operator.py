@@ -43,7 +43,13 @@ from mixedmode.operators.process.failures import (
     OnError,
     lifecycle_error,
 )
-from mixedmode.operators.process.function import AnyFunction, KeyedBatchProcessFunction, OpenContext, RecordAttributes
+from mixedmode.operators.process.function import (
+    AdaptedFunction,
+    AnyFunction,
+    KeyedBatchProcessFunction,
+    OpenContext,
+    RecordAttributes,
+)
 from mixedmode.operators.process.maps import MAP_STATE_ID
 from mixedmode.operators.process.states import State
 from mixedmode.operators.process.timers import EVENT_TIMERS, PROCESSING_TIMERS
@@ -159,9 +165,7 @@ class ProcessOperator(OperatorBase):
         if self.broadcasts is not None:
             yield from self.broadcasts.waiting(context, self._sorted_schema, self.key_schema)
             context = replace(context, time=time_behind(context.time))
-        yield from due_tables(
-            context, lambda: declared_states(self.function.create()), self._sorted_schema, self._key_type
-        )
+        yield from due_tables(context, lambda: _states_of(self.function), self._sorted_schema, self._key_type)
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows | SideRows]:
         """Call the function for sorted tables of whole keys, and yield the emitted rows.
@@ -175,7 +179,10 @@ class ProcessOperator(OperatorBase):
             tables, time = broadcast.passed(tables), time_behind(time)
         turns = Turns(declared_states(function), context.backend, time)
         for name, handle in turns.handles.items():
-            setattr(function, name, handle)
+            if isinstance(function, AdaptedFunction):
+                function.bind(name, handle)
+            else:
+                setattr(function, name, handle)
         try:
             self._guarded(function, "open", OpenContext(self.operator_id, time.is_backlog))
             if time.was_backlog is not time.is_backlog:
@@ -220,8 +227,17 @@ class ProcessOperator(OperatorBase):
 
 def state_schema_of(function: ClassSource[AnyFunction]) -> Mapping[str, object]:
     """Return the states that a function declares: see ProcessOperator.state_schema."""
-    states = declared_states(function.create())
+    states = _states_of(function)
     return {"version": 1, "states": {name: state.as_json() for name, state in sorted(states.items())}}
+
+
+def _states_of(source: ClassSource[AnyFunction]) -> dict[str, State]:
+    """Return {name: state} of a new object, which processes nothing. That of another program's class is closed."""
+    function = source.create()
+    states = declared_states(function)
+    if isinstance(function, AdaptedFunction):
+        function.close()
+    return states
 
 
 def declared_states(function: AnyFunction) -> dict[str, State]:
@@ -229,6 +245,8 @@ def declared_states(function: AnyFunction) -> dict[str, State]:
 
     Attributes of the object count so that a ttl may depend on an argument of __init__.
     """
+    if isinstance(function, AdaptedFunction):
+        return dict(function.declared())
     declared: dict[str, State] = {}
     for attributes in (*(vars(each) for each in reversed(type(function).__mro__)), vars(function)):
         declared.update({name: value for name, value in attributes.items() if isinstance(value, State)})

@@ -486,7 +486,7 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
                 (
                     "job.yaml:19: steps[0].proces is not a known key. Did you mean process? Known keys here: name, "
                     "from, key-by, process, folder, args, output, on-error, dead-letter, event-time, outputs, "
-                    "broadcast, late, parallelism."
+                    "broadcast, time-mode, rows-as, late, parallelism."
                 )
             ],
         ),
