@@ -136,7 +136,7 @@ def process_stage(
     """
     own_id = operator_id(step, upstream.keyed_before)
     records = tuple(arguments.values())
-    function = process_reference(step, records=records, output=output_fields, time_zone=time_zone)
+    function = process_reference(step, keys=keys, records=records, output=output_fields, time_zone=time_zone)
     unused = [key for key, given in (("outputs", step.outputs), ("broadcast", step.broadcast)) if given]
     try:
         function.check_step(has_event_time=upstream.event_time is not None, unused=unused)

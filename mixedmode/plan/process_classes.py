@@ -14,14 +14,15 @@ __all__ = ["process_reference"]
 def process_reference(
     step: ProcessStep,
     *,
+    keys: Sequence[pa.Field] = (),
     records: Sequence[pa.Field] = (),
     output: Sequence[pa.Field] = (),
     time_zone: str = "UTC",
 ) -> FunctionSource:
     """Return the reference to the class of a process step.
 
-    records, output, time_zone: see ProcessorStep; not needed to inspect the class.
+    keys, records, output, time_zone: see ProcessorStep; not needed to inspect the class.
     """
     named = PROCESS_FUNCTION.named(step.process, step.args, step.folder)
-    about = ProcessorStep(step.time_mode, step.rows_as, tuple(records), tuple(output), time_zone)
+    about = ProcessorStep(step.time_mode, step.rows_as, tuple(keys), tuple(records), tuple(output), time_zone)
     return FunctionSource(named, about)

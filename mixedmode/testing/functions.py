@@ -82,7 +82,7 @@ class FunctionHarness(Harness):
         if right is None:
             time_mode: Any = _chosen(given, "time_mode", TimeMode)
             rows_as: Any = _chosen(given, "rows_as", RowsAs)
-            about = ProcessorStep(time_mode, rows_as, tuple(records), output_fields)
+            about = ProcessorStep(time_mode, rows_as, fields, tuple(records), output_fields)
             source = FunctionSource(source, about)
             source.check_step(has_event_time=event_time is not None, unused=["outputs"] if outputs else [])
         settings_of_step: dict[str, Any] = {

@@ -62,7 +62,7 @@ class ProcessorAdapter(AdaptedFunction):
         self._handle.timers.context = context
         expiry_ms = timestamp // 1000
         result = self._processor.handleExpiredTimer(
-            key=self._form.key_of(context.current_key),
+            key=self._form.timer_key_of(context.current_key),
             timerValues=self._timer_values(context),
             expiredTimerInfo=ExpiredTimerInfo(expiry_ms),
         )

@@ -27,15 +27,16 @@ class RowForm(ABC):
 
     def __init__(self, step: ProcessorStep) -> None:
         self._zone = ZoneInfo(step.time_zone)
+        self._timer_key = Row(*(field.name for field in step.keys))
         self._whole = {field.name for field in step.output if pa.types.is_integer(field.type)}
 
     @abstractmethod
     def input_of(self, record: Record, key: Any) -> tuple[tuple[Any, ...], Any]:
         """Return the key of a record as a tuple, and the row or the frame of the record."""
 
-    @abstractmethod
-    def key_of(self, key: Any) -> tuple[Any, ...]:
-        """Return a key as a tuple."""
+    def timer_key_of(self, key: Any) -> Any:
+        """Return the key of a timer: a Row, as Spark reads it from its state, with times in local time."""
+        return self._timer_key(*map(_local, key if isinstance(key, tuple) else (key,)))
 
     @abstractmethod
     def output_of(self, results: Iterable[Any]) -> Iterator[Record]:
@@ -59,10 +60,9 @@ class _Rows(RowForm):
     @override
     def input_of(self, record: Record, key: Any) -> tuple[tuple[Any, ...], Any]:
         values = [self._in_zone(value) for value in record.values()] if self._is_zoned else record.values()
-        return self.key_of(key), self._row(*values)
+        return self._key_of(key), self._row(*values)
 
-    @override
-    def key_of(self, key: Any) -> tuple[Any, ...]:
+    def _key_of(self, key: Any) -> tuple[Any, ...]:
         keys = key if isinstance(key, tuple) else (key,)
         return tuple(map(self._in_zone, keys)) if self._is_zoned else keys
 
@@ -101,11 +101,8 @@ class _Frames(RowForm):
             null if value is None else self._plain(value)
             for value, null in zip(record.values(), self._nulls, strict=True)
         ]
-        return self.key_of(key), self._pandas.DataFrame([values], columns=self._names)
-
-    @override
-    def key_of(self, key: Any) -> tuple[Any, ...]:
-        return tuple(map(self._plain, key if isinstance(key, tuple) else (key,)))
+        keys = tuple(map(self._plain, key if isinstance(key, tuple) else (key,)))
+        return keys, self._pandas.DataFrame([values], columns=self._names)
 
     @override
     def output_of(self, results: Iterable[Any]) -> Iterator[Record]:
@@ -156,6 +153,12 @@ class _Frames(RowForm):
 def form_of(step: ProcessorStep) -> RowForm:
     """Return the form of the rows of a step."""
     return _Frames(step) if step.rows_as == "pandas" else _Rows(step)
+
+
+def _local(value: Any) -> Any:
+    return (
+        value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo is not None else value
+    )
 
 
 def _has_zoned(data_type: pa.DataType) -> bool:

@@ -17,12 +17,13 @@ class ProcessorStep:
 
     time_mode: the timeMode of transformWithState; a StatefulProcessor needs it.
     rows_as: `row` for a class of transformWithState, `pandas` for one of transformWithStateInPandas; None is `row`.
-    records, output: the columns of the input and of the rows; () if the class is only inspected.
+    keys, records, output: the columns of the key, the input and the rows; () if the class is only inspected.
     time_zone: the time zone of Spark's session, in which the class sees timestamps.
     """
 
     time_mode: TimeMode | None = None
     rows_as: RowsAs | None = None
+    keys: tuple[pa.Field, ...] = ()
     records: tuple[pa.Field, ...] = ()
     output: tuple[pa.Field, ...] = ()
     time_zone: str = "UTC"

@@ -1,6 +1,7 @@
 """Classes for Spark's transformWithState, as its guide has them: counts, timers, lists, maps, a time to live."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -108,3 +109,72 @@ class Fading(StatefulProcessor):
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
         now, watermark = timerValues.getCurrentProcessingTimeInMs(), timerValues.getCurrentWatermarkInMs()
         yield Row(k=key[0], text=repr((expiredTimerInfo.getExpiryTimeInMs(), now, watermark)))
+
+
+class Everything(StatefulProcessor):
+    """Emits what it gets and what comes back from states of all types, as text."""
+
+    TYPES = (
+        "b boolean, i int, l long, d double, f float, s string, x binary, da date, ts timestamp, n timestamp_ntz, "
+        "de decimal(10,2), a array<int>, m map<string,int>, st struct<x: int, y: string>"
+    )
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.value = handle.getValueState("a value", self.TYPES)
+        self.items = handle.getListState("items", self.TYPES)
+        self.entries = handle.getMapState("entries", "s string, n int", self.TYPES)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        for row in rows:
+            at = int(row.t.timestamp() * 1000)
+            for wait in (60_000, 1_000, 60_000):
+                self.handle.registerTimer(at + wait)
+            self.handle.deleteTimer(at + 1_000)
+            self.handle.deleteTimer(at)
+            none = (None,) * 14
+            some = (
+                *(True, row.v, 2**40, 1.5, 0.1, "ä", b"x", row.t.date(), row.t, row.t.replace(tzinfo=None)),
+                *(Decimal("1.5"), [1, None], {"a": 1}, Row(x=1, y=None)),
+            )
+            found = [key, self.value.exists(), self.value.get(), self.items.exists(), list(self.items.get())]
+            self.value.update(some)
+            self.items.appendList([some, none])
+            self.entries.updateValue(("e", 1), some)
+            self.entries.updateValue(("f", 1), none)
+            self.entries.removeKey(("g", 1))
+            found += [self.value.get(), self.entries.getValue(("e", 1)), self.entries.containsKey(("g", 1))]
+            found += [sorted(self.entries.keys()), len(list(self.entries.values())), self.entries.exists()]
+            self.items.put([none, some])
+            yield Row(k=key[0], text=repr((found, list(self.items.get()), sorted(self.handle.listTimers()), row.v)))
+
+    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+        at = expiredTimerInfo.getExpiryTimeInMs()
+        self.entries.clear()
+        yield Row(k=key[0], text=repr(("timer", key, at, self.value.exists(), self.entries.exists())))
+
+
+class Hours(StatefulProcessor):
+    """Emits the hour of the row, the same time, and how many rows of the key came before."""
+
+    def init(self, handle: Any) -> None:
+        self.count = handle.getValueState("count", "n int")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        for row in rows:
+            (before,) = self.count.get() or (0,)
+            self.count.update((before + 1,))
+            yield Row(k=key[0], n=before, hour=row.at.hour, at=row.at)
+
+
+class PandasHours(StatefulProcessor):
+    """As Hours, for frames."""
+
+    def init(self, handle: Any) -> None:
+        self.hours = Hours()
+        self.hours.init(handle)
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[pd.DataFrame]:
+        for frame in rows:
+            found = self.hours.handleInputRows(key, list(frame.itertuples()), timerValues)
+            yield pd.DataFrame([row.asDict() for row in found])

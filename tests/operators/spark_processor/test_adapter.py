@@ -8,6 +8,9 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.classes import GivenClass
+from mixedmode.operators.process import PROCESS_FUNCTION, incompatibilities, state_schema_of
+from mixedmode.operators.spark_processor import FunctionSource, ProcessorStep
 from mixedmode.process import KeyedProcessFunction
 from mixedmode.testing import FunctionHarness
 from tests.operators.spark_processor.processors import Fading, RunningCount
@@ -129,6 +132,42 @@ def test_state_survives_a_restart_with_other_subtasks() -> None:
     other = count.restore(count.snapshot(), parallelism=3)
     other.feed([{"k": "a"}, {"k": "b"}])
     assert sorted(row["n"] for row in other.take()) == [2, 3]
+
+
+def test_another_time_mode_and_another_schema_are_refused_once_there_is_state() -> None:
+    def schema(time_mode: Any, ddl: str = "n int") -> Any:
+        class Changed(Told):
+            def init(self, handle: Any) -> None:
+                handle.getMapState("map", "k string", ddl)
+
+        return state_schema_of(FunctionSource(GivenClass(PROCESS_FUNCTION, Changed), ProcessorStep(time_mode)))
+
+    before = schema("EventTime")
+    assert incompatibilities(before, schema("EventTime", "n int, s string")) == []
+    assert incompatibilities(schema("None"), before) == []
+    assert "state `_event_timers` is gone" in incompatibilities(before, schema("ProcessingTime"))[0]
+    assert "state `map`" in incompatibilities(before, schema("EventTime", "n string"))[0]
+
+
+def test_the_object_that_tells_its_states_is_closed_and_one_of_a_task_once() -> None:
+    calls: list[str] = []
+
+    class Closing(Told):
+        def init(self, handle: Any) -> None:
+            calls.append("init")
+
+        def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+            calls.append("rows")
+            return iter([])
+
+        def close(self) -> None:
+            calls.append("close")
+
+    closing = harness(Closing)
+    assert calls == ["init", "close"]
+    calls.clear()
+    closing.feed(rows(1, 2))
+    assert calls == ["init", "rows", "rows", "close"]
 
 
 # --- refused ----------------------------------------------------------------------------------------------------------
