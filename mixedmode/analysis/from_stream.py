@@ -24,14 +24,17 @@ from mixedmode.analysis.joined_text import joined_text, union_text
 from mixedmode.analysis.plan_text import PlanText, WindowCall
 from mixedmode.analysis.same_plans import PASSED, TextInput
 from mixedmode.analysis.sql_checks import instead_of
+from mixedmode.analysis.stream_processor import TRANSFORMS, StreamProcessor
 from mixedmode.analysis.stream_source import LEAVES, TABLE, StreamSource, refuse, table_source
 from mixedmode.analysis.stream_windows import window_call
 from mixedmode.analysis.timed_source import TimedSource
-from mixedmode.config import DeduplicateStep, SqlStep
+from mixedmode.config import DeduplicateStep, ProcessStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.durations import format_duration_ms
 
-__all__ = ["StreamReader"]
+__all__ = ["StreamReader", "StreamStep"]
+
+StreamStep = SqlStep | DeduplicateStep | ProcessStep  #: the steps that a plan becomes
 
 _Java = Any  # an object of the JVM
 
@@ -60,11 +63,15 @@ _INSTEAD: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A node above a source; with the call of its windows, an aggregate also stands for the nodes that make them."""
+    """A node above a source; with the call of its windows, an aggregate also stands for the nodes that make them.
+
+    processor: of transformWithState.
+    """
 
     kind: str
     node: _Java
     window: WindowCall | None = None
+    processor: StreamProcessor | None = None
 
 
 @dataclass(slots=True)
@@ -93,7 +100,7 @@ class StreamReader:
         self._session = session
         self.sources = dict[str, StreamSource]()
         self.tables = dict[str, StreamSource]()
-        self.steps = list[SqlStep | DeduplicateStep]()
+        self.steps = list[StreamStep]()
         top = analysed(stream)
         self._is_chain = sum(kind_of(leaf) in LEAVES for leaf in items_of(top.collectLeaves())) == 1
         rows = self._read(top, is_result=True)
@@ -114,6 +121,9 @@ class StreamReader:
             if level.kind in ("Deduplicate", _WITHIN):
                 self._deduplicate(level, rows)
                 continue
+            if level.processor is not None:
+                self._process(level.processor, level.node, rows)
+                continue
             if level.kind == "Aggregate" and "Aggregate" in rows.text.kinds:
                 self._end_step(rows)
             keeps = is_result and all(above.kind in _KEEP_NAMES for above in levels[number + 1 :])
@@ -126,6 +136,11 @@ class StreamReader:
         """Return the node of a source, or one with several inputs, and the levels above it, the lowest one first."""
         levels = list[_Level]()
         while (kind := kind_of(node)) not in LEAVES and not _has_inputs(kind, node):
+            if kind in TRANSFORMS:
+                processor = StreamProcessor.of(node)
+                levels.insert(0, _Level(kind, node, processor=processor))
+                node = processor.rows
+                continue
             if kind not in _TAKEN or (kind == "View" and not node.isTempView()):
                 refuse(kind, _INSTEAD.get(kind) or instead_of(kind))
             call, below = None, node.child()
@@ -223,6 +238,14 @@ class StreamReader:
         columns = sorted(rows.text.named, key=lambda one: _rank(one[1], keys))
         self._go_on(rows, self._add(step, rows.text), level.node, columns)
 
+    def _process(self, processor: StreamProcessor, node: _Java, rows: _Rows) -> None:
+        """Add the step of a node of transformWithState, and let the rows be its own. Its class knows names."""
+        rows.text.arrange([(column, str(column.name())) for column in items_of(processor.rows.output())])
+        rows.top = processor.rows
+        self._end_step(rows)
+        columns = [(column, str(column.name())) for column in items_of(node.output())]
+        self._go_on(rows, self._add(processor.step(), rows.text), node, columns)
+
     def _end_step(self, rows: _Rows) -> None:
         """Make a step of the text of rows, unless it returns an input as it is."""
         if not rows.text.is_bare:
@@ -234,7 +257,7 @@ class StreamReader:
         read, before = TextInput.of_columns(name, top, columns), rows.text
         rows.text, rows.top = PlanText.over(self._session, read, timed=before.timed, times=before.times), top
 
-    def _add(self, step: SqlStep | DeduplicateStep, text: PlanText) -> str:
+    def _add(self, step: StreamStep, text: PlanText) -> str:
         """Add a step that reads what a text reads, and return the name of its rows."""
         if self._is_chain:
             self.steps.append(step)

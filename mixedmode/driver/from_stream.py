@@ -8,9 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.classic.dataframe import DataFrame
 
 from mixedmode.analysis.catalyst_texts import TextLostError
-from mixedmode.analysis.from_stream import StreamReader
+from mixedmode.analysis.from_stream import StreamReader, StreamStep
 from mixedmode.analysis.stream_source import StreamSource
-from mixedmode.config import DeduplicateStep, SqlStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.sql_settings import sql_settings
 
@@ -29,7 +28,7 @@ class StreamJob:
 
     sources: Mapping[str, StreamSource]
     tables: Mapping[str, StreamSource]
-    steps: tuple[SqlStep | DeduplicateStep, ...]
+    steps: tuple[StreamStep, ...]
     spark: Mapping[str, str]
 
 

@@ -178,3 +178,10 @@ class PandasHours(StatefulProcessor):
         for frame in rows:
             found = self.hours.handleInputRows(key, list(frame.itertuples()), timerValues)
             yield pd.DataFrame([row.asDict() for row in found])
+
+
+class WithArguments(RunningCount):
+    """Takes an argument."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
