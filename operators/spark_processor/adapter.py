@@ -52,15 +52,15 @@ class ProcessorAdapter(AdaptedFunction):
 
     @override
     def process_element(self, record: Record, context: Context) -> Iterator[Record]:
-        self._handle.timers.context = context
+        self._handle.timers.begin(context)
         key, rows = self._form.input_of(record, context.current_key)
         result = self._processor.handleInputRows(key, iter([rows]), self._timer_values(context))
         yield from self._form.output_of(_iterated(result, "handleInputRows"))
 
     @override
     def on_timer(self, timestamp: int, context: Context) -> Iterator[Record]:
-        self._handle.timers.context = context
         expiry_ms = timestamp // 1000
+        self._handle.timers.begin(context, firing_ms=expiry_ms)
         result = self._processor.handleExpiredTimer(
             key=self._form.timer_key_of(context.current_key),
             timerValues=self._timer_values(context),

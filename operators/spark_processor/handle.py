@@ -36,19 +36,25 @@ class Timers:
 
     def __init__(self, time_mode: TimeMode) -> None:
         self._time_mode = time_mode
-        self.state: ValueState[Any] = ValueState(list[int], default=[])
-        self.context: Context | None = None  #: of the current call
+        self.state: ValueState[Any] = ValueState(list[int])
+        self._context: Context | None = None  #: of the current call
+        self._firing_ms: int | None = None  #: the timer of the current call
+
+    def begin(self, context: Context, *, firing_ms: int | None = None) -> None:
+        """Begin a call.  firing_ms: its timer."""
+        self._context, self._firing_ms = context, firing_ms
 
     def register(self, expiry_ms: int) -> None:
         """Register a timer; do nothing if there is one at this time."""
-        context, times = self._current(), self.state.value
-        if expiry_ms in times:
+        context, times = self._current(), self.state.value or []
+        if expiry_ms == self._firing_ms:  # it is deleted when the call has ended, as in Spark
             return
         if self._time_mode == "EventTime":
             context.timers.register_event_time_timer(_micros(expiry_ms))
         else:
             context.timers.register_processing_time_timer(_micros(expiry_ms))
-        self.state.value = sorted([*times, expiry_ms])
+        if expiry_ms not in times:
+            self.state.value = sorted([*times, expiry_ms])
 
     def delete(self, expiry_ms: int) -> None:
         """Delete a timer; do nothing if there is none."""
@@ -62,24 +68,20 @@ class Timers:
     def times(self) -> list[int]:
         """Return the times of the timers, in order."""
         self._current()
-        return list(self.state.value)
+        return list(self.state.value or [])
 
     def forget(self, expiry_ms: int) -> None:
         """Remove a timer from the list. A timer is in it until its call has ended, as in Spark."""
-        left = [time for time in self.state.value if time != expiry_ms]
-        if left:
-            self.state.value = left
-        else:
-            self.state.clear()
+        self.state.value = [time for time in self.state.value or [] if time != expiry_ms] or None
 
     def _current(self) -> Context:
         if self._time_mode == "None":
             msg = "a class has no timers without a time mode. Set the step's `time-mode`. time-mode=None"
             raise RuntimeError(msg)
-        if self.context is None:
+        if self._context is None:
             msg = "timers belong to a key. Use them in handleInputRows and handleExpiredTimer only"
             raise RuntimeError(msg)
-        return self.context
+        return self._context
 
 
 class Handle:

@@ -185,3 +185,21 @@ class WithArguments(RunningCount):
 
     def __init__(self, most: int) -> None:
         self.most = most
+
+
+class Kept(StatefulProcessor):
+    """Keeps a state of each kind, and a timer."""
+
+    def init(self, handle: Any) -> None:
+        self.handle = handle
+        self.value = handle.getValueState("last row", "v long, at timestamp")
+        self.items = handle.getListState("items", "v long")
+        self.entries = handle.getMapState("entries", "s string, v long", "de decimal(5,2)")
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
+        for row in rows:
+            self.value.update((row.v, row.at))
+            self.items.appendValue((row.v,))
+            self.entries.updateValue(("e", row.v), (Decimal("1.5"),))
+            self.handle.registerTimer(int(row.at.timestamp() * 1000) + 3_600_000)
+            yield Row(k=key[0], v=row.v)

@@ -122,6 +122,16 @@ def test_a_failed_call_leaves_no_trace() -> None:
     assert [row["text"] for row in failing.take()] == ["(None, [10])", "((1,), [10, 30])"]
 
 
+def test_an_error_names_the_line_of_the_class() -> None:
+    class Broken(Told):
+        def told(self, row: Any, times: Any) -> Any:
+            raise ValueError(row.v)
+
+    broken = harness(Broken)
+    with pytest.raises(InvalidJobError, match=r"raised ValueError: 1\..*at=.*test_adapter\.py:\d+ in told"):
+        broken.feed(rows(1))
+
+
 def test_state_survives_a_restart_with_other_subtasks() -> None:
     count = FunctionHarness(
         RunningCount, key_by="k", schema="k string", output="k string, n bigint", time_mode="None", backlog=True
