@@ -124,6 +124,7 @@ class Everything(StatefulProcessor):
         self.value = handle.getValueState("a value", self.TYPES)
         self.items = handle.getListState("items", self.TYPES)
         self.entries = handle.getMapState("entries", "s string, n int", self.TYPES)
+        self.emptied = handle.getMapState("emptied", "n int", "n int")
 
     def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Row]:
         for row in rows:
@@ -144,7 +145,14 @@ class Everything(StatefulProcessor):
             self.entries.updateValue(("f", 1), none)
             self.entries.removeKey(("g", 1))
             found += [self.value.get(), self.entries.getValue(("e", 1)), self.entries.containsKey(("g", 1))]
-            found += [sorted(self.entries.keys()), len(list(self.entries.values())), self.entries.exists()]
+            self.emptied.updateValue((1,), (2,))
+            self.emptied.removeKey((1,))
+            found += [
+                self.emptied.exists(),
+                sorted(self.entries.keys()),
+                len(list(self.entries.values())),
+                self.entries.exists(),
+            ]
             self.items.put([none, some])
             yield Row(k=key[0], text=repr((found, list(self.items.get()), sorted(self.handle.listTimers()), row.v)))
 
