@@ -67,6 +67,16 @@ def test_a_class_returns_its_rows(stream: DataFrame) -> None:
         assert rows == [("a", 1, 1.0), ("a", 2, 91.0), ("b", 1, 2.0)]
 
 
+def test_timers_go_by_the_watermark_of_the_stream(stream: DataFrame) -> None:
+    """Also after a filter and columns, in which the time has another name."""
+    for rows in (stream, stream.where("v > 0L").select("k", "t", "v"), stream.selectExpr("k", "t AS at", "v", "t")):
+        query = rows.groupBy("k").transformWithState(Quiet(), "k string, at bigint, v bigint", "append", "EventTime")
+        job = Job.from_stream(query, "taken", mode="batch")
+        for given, live in ((ROWS, []), (ROWS[:2], [{"records": ROWS[2:]}])):
+            found = run_graph(job, {"records": given}, live=live).table()
+            assert sorted((row["k"], row["v"]) for row in found) == [("a", 1), ("a", 90), ("b", 2)]
+
+
 REFUSED: list[tuple[Callable[[DataFrame], DataFrame], str]] = [
     (
         lambda d: d.groupBy("k").transformWithState(WithArguments(3), "n int", "append", "None"),
