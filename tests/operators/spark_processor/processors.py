@@ -136,7 +136,7 @@ class Everything(StatefulProcessor):
             none = (None,) * 14
             some = (
                 *(True, row.v, 2**40, 1.5, 0.1, "ä", b"x", row.t.date(), row.t, row.t.replace(tzinfo=None)),
-                *(Decimal("1.5"), [1, None], {"a": 1}, Row(x=1, y=None)),
+                *(Decimal("1.5"), [1, None], {"a": 1}, (1, None)),
             )
             found = [key, self.value.exists(), self.value.get(), self.items.exists(), list(self.items.get())]
             self.value.update(some)
