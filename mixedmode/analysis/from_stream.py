@@ -57,6 +57,8 @@ _INSTEAD: Mapping[str, str] = {
     "MapInArrow": _MAP,
     "MapInPandas": _MAP,
     "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",
+    "UpdateEventTimeWatermarkColumn": "Write the job as steps, with event_time of .process(...), instead of "
+    "eventTimeColumnName.",
     "View": "Begin the query with spark.readStream.",
 }
 

@@ -107,6 +107,14 @@ def test_initial_state_is_refused(stream: DataFrame, spark: SparkSession) -> Non
         steps_of(query)
 
 
+def test_an_event_time_of_the_rows_is_refused(stream: DataFrame) -> None:
+    query = stream.groupBy("k").transformWithState(
+        RunningCount(), "k string, at timestamp", "append", "EventTime", eventTimeColumnName="at"
+    )
+    with pytest.raises(InvalidJobError, match=r"with event_time of \.process"):
+        steps_of(query)
+
+
 @pytest.mark.parametrize(("query", "message"), REFUSED)
 def test_what_a_job_cannot_take_is_refused(
     stream: DataFrame, query: Callable[[DataFrame], DataFrame], message: str
