@@ -66,7 +66,7 @@ def own_name(name: str, taken: set[str]) -> str:
 
 def free_name(text: str, taken: set[str]) -> str:
     """Return a name for a text, and add it to those that are taken, which are in lower case."""
-    base = _NO_NAME.sub("_", text).strip("_")[:60] or "column"
+    base = _NO_NAME.sub("_", text.replace(_NO_ALIAS, "")).strip("_")[:60] or "column"
     base = base if is_column(base) else f"column_{base}"
     name = next(one for one in _numbered(base) if one.lower() not in taken)
     taken.add(name.lower())

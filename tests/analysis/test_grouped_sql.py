@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import read_query
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
+from mixedmode.analysis.written_sql import free_name
 from mixedmode.config import KeyedAggregateStep, SqlStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.frames import stand_in_of, views
@@ -169,3 +170,8 @@ def test_what_a_keyed_step_does_not_have_is_refused(
 )
 def test_more_than_a_group_by_is_left_to_the_checks_of_sql(spark: SparkSession, stream: DataFrame, sql: str) -> None:
     assert steps_of(spark, stream, sql) is None
+
+
+def test_a_name_made_of_a_text_has_nothing_of_what_spark_calls_a_query_without_a_name() -> None:
+    assert free_name("__auto_generated_subquery_name.w.start", set()) == "w_start"
+    assert free_name("__auto_generated_subquery_name.w.start", {"w_start"}) == "w_start_2"
