@@ -17,6 +17,7 @@ from mixedmode.driver.dead_letters import DeadLetters, FilesOf
 from mixedmode.driver.events import Observer
 from mixedmode.driver.expired_records import ExpiredRecords
 from mixedmode.driver.input_records import InputRecords
+from mixedmode.driver.reading_checks import ReadingChecks
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.executor.protocol import EpochTask, Executor
 from mixedmode.plan.job_plan import JobPlan
@@ -57,6 +58,7 @@ class EpochContext:
     aside: Aside
     topic_ids: TopicIds
     expired: ExpiredRecords
+    reading_checks: ReadingChecks
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,11 +205,14 @@ class EpochRunner:
                 result = context.executor.run_epoch(given.task, given.frame)
                 result = replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
             context.topic_ids.check_read(before, given.offsets)
+            context.reading_checks.check(before, given.offsets)
             folder, lines = context.spark_folder, context.line_sources
             context.expired.look(folder, lines, before=before, now=given.offsets, is_read=True)
             return result
         except Exception:
             self._discard(given.task.epoch)
+            with suppress(PySparkException, Py4JError):  # the first failure is reported, if no check explains it
+                context.reading_checks.check(before, given.offsets)
             raise
 
     def _dead_letters(self, given: EpochInput, before: str) -> tuple[StagedFile, ...]:

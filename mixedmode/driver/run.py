@@ -39,6 +39,7 @@ from mixedmode.driver.log_lines import LogLines
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
 from mixedmode.driver.reach import connection_problems, library_problems, option_problems
+from mixedmode.driver.reading_checks import ReadingChecks
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.driver.watched import EpochWatch, WatchedExecutor
@@ -151,6 +152,7 @@ class _Run:
         self._records = InputRecords(analysis.sources, read, analysis.dimensions.values(), has_clock=has_clock)
         self._topic_ids = TopicIds(analysis.sources, read, observer, has_clock=has_clock)
         self._expired = ExpiredRecords(analysis.sources, read, observer, has_clock=has_clock)
+        self._reading_checks = ReadingChecks(analysis.sources, read, has_clock=has_clock)
         self._options = options
         self._observer = observer
         self._line_sources: tuple[int, ...] = ()
@@ -253,6 +255,7 @@ class _Run:
                 aside=aside,
                 topic_ids=self._topic_ids,
                 expired=self._expired,
+                reading_checks=self._reading_checks,
             )
             runner = EpochRunner(context, retained)
             phases = Phases(self._inputs, self.policy, runner, context, self._options.drain)

@@ -85,6 +85,19 @@ class ChecksFiles(Protocol):
         """
 
 
+@runtime_checkable
+class ChecksReading(Protocol):
+    """A source that can change while a query reads it, in a way that the query does not notice."""
+
+    @abstractmethod
+    def check_reading(self, before: str, now: str) -> None:
+        """Raise InvalidJobError if the rows of an epoch are wrong. Called when its tasks have read, before its commit.
+
+        before, now: the source's lines of Spark's offset log where the epoch begins and ends; before: "" or "-" if it
+        is the first one with this source.
+        """
+
+
 def parse_ddl(ddl: str, *, where: str) -> StructType:
     """Return columns written as Spark DDL. Raises InvalidJobError, beginning with `where`, if the DDL is invalid."""
     try:

@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.connectors.lakehouse.delta import DeltaTable
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
-from mixedmode.connectors.lakehouse.table import Mark
+from mixedmode.connectors.lakehouse.table import Commit, Mark
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
@@ -198,6 +199,21 @@ def test_a_table_whose_old_versions_are_removed_is_refused_before_anything_is_ch
     assert output.rows() == rows
     later.publish(2, [("c", 3)])
     assert output.rows() == sorted([*rows, ("c", 3)])
+
+
+def test_a_version_without_its_deletion_vectors_is_not_whole(spark: SparkSession, tmp_path: Path) -> None:
+    """The data files are the same before and after a deletion of some of their rows, so these all exist."""
+    path = tmp_path / "out"
+    frame = spark.range(9).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true")
+    frame.save(str(path))
+    table = DeltaTable(spark, str(path), None)
+    spark.sql(f"DELETE FROM {table.name} WHERE id = 1").collect()
+    assert table.lost_file(Commit(1, None)) is None
+    (first,) = path.glob("deletion_vector_*.bin")
+    spark.sql(f"DELETE FROM {table.name} WHERE id = 2").collect()
+    first.unlink()  # as VACUUM does
+    assert table.lost_file(Commit(1, None)) == f"file:{first}"
+    assert table.lost_file(Commit(2, None)) is None
 
 
 @pytest.mark.parametrize("after", [0, pytest.param(-1, marks=pytest.mark.soak)])

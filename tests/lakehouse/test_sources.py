@@ -1,5 +1,6 @@
 """Tables as sources: where they start, what is refused, and a live query that goes on until it is stopped."""
 
+import json
 import threading
 from datetime import UTC
 from functools import partial
@@ -14,7 +15,7 @@ from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Sink
 from mixedmode.sources.open import open_source
-from mixedmode.sources.source import Admission
+from mixedmode.sources.source import Admission, ChecksReading
 from tests.harness import Feed, ManualClock, Recording, output_rows, run
 from tests.lakehouse.tables import FORMATS, Format, LakeJob, add, beside, source
 
@@ -124,6 +125,58 @@ def test_a_table_whose_first_snapshots_are_gone_is_not_taken_for_whole(spark: Sp
     with pytest.raises(InvalidJobError, match=r"the table's oldest snapshots have expired.*oldest_snapshot=\d+"):
         copied(lake, spark)
     copied(lake, spark, mode="batch")
+    assert prices(lake) == [1, 2, 3]
+
+
+def test_rows_that_come_back_into_a_table_are_not_read_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """A stream that skips the removal of rows takes a RESTORE, which only adds files, for new rows."""
+    path = tmp_path / "in"
+    add(spark, "delta", path, [("a", 1, 1)])
+    for statement in ("TRUNCATE TABLE {}", "RESTORE TABLE {} TO VERSION AS OF 0"):
+        spark.sql(statement.format(f"delta.`{path}`")).collect()
+
+    def check(begin: str, end: int, **options: bool) -> None:
+        opened = open_source(spark, source("delta", path, options=options), where="sources.sales")
+        assert isinstance(opened, ChecksReading)
+        opened.check_reading(begin, json.dumps({"reservoirVersion": end}))
+
+    for option in ("skipChangeCommits", "ignoreDeletes"):
+        with pytest.raises(InvalidJobError, match=r"the Delta table was set back \(RESTORE\).*version=2, "):
+            check('{"reservoirVersion": 1}', 3, **{option: True})
+    check('{"reservoirVersion": 3}', 4, skipChangeCommits=True)  # epochs after it
+    check('{"reservoirVersion": 1}', 1, skipChangeCommits=True)  # and before it
+    check("-", 3, skipChangeCommits=True)  # a new job reads the table as it is
+    check('{"reservoirVersion": 1}', 3)  # Delta itself refuses the removal
+
+
+def test_a_query_stops_when_columns_that_it_reads_are_other_ones(spark: SparkSession, tmp_path: Path) -> None:
+    """Iceberg's stream reads on by the ids of the columns that it began with, and finds NULL in new files."""
+    lake = LakeJob(tmp_path, "iceberg")
+    add(spark, "iceberg", lake.inputs, PIECES[0])
+    table = beside(spark, lake.inputs)
+
+    def alter(*statements: str) -> None:
+        for statement in statements:
+            spark.sql(statement.format(table)).collect()
+
+    feed: list[Feed] = [
+        partial(alter, "ALTER TABLE {} ADD COLUMN more int", "INSERT INTO {} VALUES ('a', 2, 2, 7)"),
+        partial(
+            alter,
+            "ALTER TABLE {} DROP COLUMN price",
+            "ALTER TABLE {} ADD COLUMN price bigint AFTER item",
+            "INSERT INTO {} VALUES ('a', 3, 3, 7)",
+        ),
+    ]
+    stop = threading.Event()
+    job = lake.job().sql("SELECT * FROM sales").write(Sink.parquet(tmp_path / "out"))
+    recording = Recording(feed=feed, on_commit=lambda event: stop.set() if event.epoch == 2 else None)
+    options = RunOptions(until=Until.STOPPED, observers=[recording], clock=ManualClock(), stop=stop, session=spark)
+    with pytest.raises(InvalidJobError, match=r"columns of the Iceberg table were dropped.*columns=price, place=icebe"):
+        run_job(job.spec, job.where, options)
+    assert prices(lake) == [1, 2]
+    copied_prices = lake.job().sql("SELECT shop, item, price FROM sales").write(Sink.parquet(tmp_path / "out"))
+    run(copied_prices, spark)
     assert prices(lake) == [1, 2, 3]
 
 

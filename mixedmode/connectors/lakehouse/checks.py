@@ -134,7 +134,8 @@ def is_of_manifest(commits: Iterable[Commit], manifest: Manifest, name: str) -> 
 
 _MADE_ANEW = (
     "the table has no epoch of this job, although the job has written epochs to it: it was dropped and made anew, "
-    "replaced, or rolled back, so the rows of these epochs are gone. Put the old table back. Or give the output a "
+    "replaced, or rolled back, so the rows of these epochs are gone; or a Delta table was set back to a time, and its "
+    "history does not say to which version. Put the old table back (RESTORE TO VERSION AS OF). Or give the output a "
     "new table and the job a new execution.checkpointing.dir (it then starts from the beginning of its sources, or "
     "goes on from a savepoint). {where}"
 )

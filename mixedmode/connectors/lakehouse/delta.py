@@ -11,11 +11,14 @@ that still writes changes nothing. It is closed before the table is set back; if
 to the next past (`newest_mark`).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pyspark.sql import Row, SparkSession
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
@@ -27,6 +30,8 @@ _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _VERSION_MAX = 2**63 - 1
+#: the file of deleted rows that a data file keeps
+_DELETIONS = re.compile(r"\S*deletion_vector_[\w-]+\.bin")
 _LOOK_FIRST = 20  # commits; the newest mark is nearly always among them, and each commit is a file to read
 #: operations that do not change rows
 _QUIET = {"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES", "REORG"}
@@ -96,7 +101,13 @@ class DeltaTable(LakeTable):
         then = self.session.sql(f"SELECT * FROM {self.name} VERSION AS OF {to.number}")
         needed = sorted({*then.inputFiles()} - {*now.inputFiles()})
         found = file_lengths(self.session, needed, {})
-        return next((file for file in needed if file not in found), None)
+        lost = next((file for file in needed if file not in found), None)
+        return lost or (_lost_deletions(then) if self._may_have_deletion_vectors() else None)
+
+    def _may_have_deletion_vectors(self) -> bool:
+        """Return whether a commit to which the table may go back can have them: dropping the feature is a change."""
+        (detail,) = self.session.sql(f"DESCRIBE DETAIL {self.name}").collect()
+        return "deletionVectors" in (detail.tableFeatures or ())
 
     @override
     def note(self, newest: Mark, mark: Mark) -> None:
@@ -140,6 +151,22 @@ def _undoes_from(row: Row) -> int | None:
         version = row.operationParameters.get("version")
         return _OLDEST if version is None else int(version) + 1
     return _OLDEST if row.operation.startswith(_REPLACES) else None
+
+
+def _lost_deletions(version: DataFrame) -> str | None:
+    """Return a file of deletion vectors that a version of the table needs, and that does not exist; None if all do.
+
+    A version does not list these files, so a scan opens all of them. It has no columns, so it reads no values. Its
+    condition is one that Spark cannot decide without the files.
+    """
+    try:
+        version.where("_metadata.row_index < 0").selectExpr("1").collect()
+    except (PySparkException, Py4JError) as error:
+        found = _DELETIONS.search(str(error))
+        if found is None:
+            raise
+        return found[0]
+    return None
 
 
 @contextmanager

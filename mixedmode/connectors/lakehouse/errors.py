@@ -21,8 +21,14 @@ _ICEBERG_FILE_GONE = re.compile(
 _NO_COLUMN = re.compile(r"Not a supported type|Invalid schema for v|unsupported data types?|invalid character")
 #: what both formats say of a row that a constraint of the table refuses
 _REFUSED = re.compile(r"constraint .*violated|NULL value appeared in non-nullable field", re.IGNORECASE)
+#: what Delta says of a table whose rows may not be updated or deleted
+_APPEND_ONLY = re.compile(r"table is configured to only allow appends")
 #: what both formats say of a commit that another one came before
-_CONFLICT = re.compile(r"Transaction conflict detected|Found conflicting files|CommitFailedException")
+_CONFLICT = re.compile(
+    r"Transaction conflict detected|(?:MetadataChanged|ProtocolChanged|ConcurrentWrite|ConcurrentTransaction)Exception"
+    r"|Found (?:new )?conflicting|Found concurrently added DV|Missing required files to delete"
+    r"|Cannot commit, (?:missing data files|found new)|CommitFailedException"
+)
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
 _OTHER_COLUMNS = re.compile(r"\[(DELTA_STREAMING_(?:INCOMPATIBLE_SCHEMA_CHANGE|SCHEMA_MISMATCH_ON_RESTART)\w*)\]")
@@ -44,6 +50,12 @@ def output_problem(text: str, where: str) -> InvalidJobError | None:
             "the table of an output refuses a row of an epoch, which is committed, so nothing of the epoch was "
             "written. Remove the constraint (ALTER TABLE), and start the job again: it writes the epoch then. "
             f"{where}, cause={text}"
+        )
+    if _APPEND_ONLY.search(text) is not None:
+        return InvalidJobError(
+            "the table of an output takes new rows only, and this output updates or deletes rows of its keys. Nothing "
+            "of the epoch, which is committed, was written. Remove the property (ALTER TABLE ... SET TBLPROPERTIES "
+            f"('delta.appendOnly' = 'false')), and start the job again: it writes the epoch then. {where}"
         )
     if _NO_COLUMN.search(text) is None:
         return None

@@ -4,6 +4,8 @@ A stream reads the rows that commits have added to the table. The formats' limit
 the first micro-batch reads everything that exists. Settings under which rows would silently not be read are refused.
 """
 
+import json
+from collections.abc import Mapping
 from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -20,16 +22,18 @@ from mixedmode.config.instants import milliseconds_from, parse_time
 from mixedmode.connectors.lakehouse.spec import TableSourceSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.secrets import hidden, resolve_all
-from mixedmode.sources.source import Admission, ChecksBeginning, OpenSource
+from mixedmode.sources.source import Admission, ChecksBeginning, ChecksReading, OpenSource
 from mixedmode.sources.versions import HasVersions, TableVersion, columns_changed
 from mixedmode.spark.errors import spark_text
 from mixedmode.spark.file_lengths import file_lengths
 
 #: a limit that never applies. Delta's own default of 1,000 files would cut a backlog into several epochs
 _NO_LIMIT = str(2**31 - 1)
+#: options of Delta's reader, in lower case, with which a stream reads past commits that remove rows
+_SKIPS_REMOVALS = ("skipchangecommits", "ignoredeletes", "ignorechanges")
 
 
-class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
+class LakehouseSource(OpenSource, ChecksBeginning, ChecksReading, HasVersions):
     """A table in a session."""
 
     def __init__(self, session: SparkSession, source: TableSourceSpec, *, where: str) -> None:
@@ -40,6 +44,8 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
         self._options = resolve_all(source.options, where=where)
         self._start_ms = None if source.starting is None else _milliseconds(source.starting.timestamp, where)
         try:
+            #: the columns of an Iceberg table that the job reads; see _iceberg_columns
+            self._columns_read = self._iceberg_columns() if source.format == "iceberg" else {}
             self.schema = self._read({}).schema
         except (PySparkException, Py4JError) as error:
             raise self._not_there(error) from error
@@ -67,6 +73,69 @@ class LakehouseSource(OpenSource, ChecksBeginning, HasVersions):
         options = {**self._limits(admission), **self._start(), **self._options}
         reader = self._session.readStream.format(self._source.format).options(**options)
         return reader.load(self._source.path) if self._source.path else reader.table(self._name)
+
+    @override
+    def check_reading(self, before: str, now: str) -> None:
+        """Raise InvalidJobError if columns of an Iceberg table have changed, which its streams do not notice, or if
+        rows of a Delta table were restored, and Delta's stream, which skips their removal, reads them again.
+        """
+        if self._source.format == "iceberg":
+            self._check_columns()
+        elif now != before and any(self._has_option(name) for name in _SKIPS_REMOVALS):
+            self._check_restores(_version_of(before), _version_of(now))
+
+    def _check_columns(self) -> None:
+        columns = self._iceberg_columns()
+        changed = [name for name, column in self._columns_read.items() if columns.get(name) != column]
+        if changed:
+            msg = (
+                f"{self._where}: columns of the Iceberg table were dropped, renamed or got another type while the job "
+                "was running, and its query would read NULL in new rows, or values that do not fit. Nothing of the "
+                "epoch was committed. Start the job again: it goes on with the columns as they are now, if its steps "
+                f"still fit them. columns={', '.join(changed)}, place={self._source.place}"
+            )
+            raise InvalidJobError(msg)
+
+    def _check_restores(self, first: int | None, last: int | None) -> None:
+        """first, last: the versions between which an epoch has read; None: it has read what there was at the start."""
+        if first is None or last is None:
+            return
+        place = f"delta.{quoted(self._source.path)}" if self._source.path else self._name
+        history = f"DESCRIBE HISTORY {place} LIMIT"
+        (newest,) = self._session.sql(f"{history} 1").collect()
+        rows = self._session.sql(f"{history} {max(newest.version - first, 0) + 1}").where("operation = 'RESTORE'")
+        for row in rows.collect():
+            if first <= row.version <= last and self._reads_restored(row.operationMetrics):
+                msg = (
+                    f"{self._where}: the Delta table was set back (RESTORE), and its stream, which skips the removal "
+                    "of rows as the source's options say, would read rows again that have come back. Nothing of the "
+                    "epoch was committed. Give the job a new execution.checkpointing.dir and output: it then reads "
+                    f"the table as it is now. version={row.version}, place={self._source.place}"
+                )
+                raise InvalidJobError(msg)
+
+    def _reads_restored(self, metrics: Mapping[str, str]) -> bool:
+        """Return whether a stream reads files that came back; with skipChangeCommits, it skips a commit that also
+        removes files.
+        """
+        if metrics.get("numRestoredFiles") == "0":
+            return False
+        return metrics.get("numRemovedFiles") == "0" or not self._has_option("skipchangecommits")
+
+    def _has_option(self, name: str) -> bool:
+        return any(key.lower() == name and value.lower() == "true" for key, value in self._options.items())
+
+    def _iceberg_columns(self) -> dict[str, str]:
+        """Return {column: its id and type} of an Iceberg table. A column that is dropped and added has another id."""
+        jvm: Any = self._session._jvm  # noqa: SLF001 - Spark does not know the ids
+        session = self._session._jsparkSession  # noqa: SLF001 - the same
+        if self._source.path:
+            conf = session.sessionState().newHadoopConf()
+            table = jvm.org.apache.iceberg.hadoop.HadoopTables(conf).load(self._source.path)
+        else:
+            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, self._name)
+            table.refresh()  # a catalog keeps tables in a cache
+        return {column.name(): f"{column.fieldId()} {column.type().toString()}" for column in table.schema().columns()}
 
     @override
     def newest(self, session: SparkSession, before: TableVersion | None) -> TableVersion:
@@ -213,6 +282,11 @@ def _lost_file(version: DataFrame) -> str | None:
     except (PySparkException, Py4JError) as error:
         return f"its files cannot be listed ({hidden(spark_text(error))[:300]})"
     return next((f"{file} is gone" for file in files if file not in found), None)
+
+
+def _version_of(offset: str) -> int | None:
+    """Return the version in a line of Spark's offset log of a Delta table; None if the line has none."""
+    return None if offset in {"", "-"} else int(json.loads(offset)["reservoirVersion"])
 
 
 def _milliseconds(text: str | None, where: str) -> int | None:
