@@ -87,9 +87,10 @@ def system_error(error: BaseException | str, values: str = "") -> RetryableError
         return None
     why, how = words
     if isinstance(error, OSError):
-        values = ", ".join(
-            value for value in (f"cause={error.strerror}", error.filename and f"path={error.filename}", values) if value
-        )
+        # a link or a renaming has two paths, and either may be on the disk that failed
+        places = (("path", error.filename), ("to", error.filename2))
+        paths = (f"{name}={path}" for name, path in places if path)
+        values = ", ".join(value for value in (f"cause={error.strerror}", *paths, values) if value)
     return RetryableError(f"{why}. {how}, then start again; a job resumes.{values and f' {values}'}")
 
 

@@ -91,6 +91,12 @@ def test_an_error_of_the_system_is_one_message_in_a_python_program_too() -> None
         raising(errno.EMFILE)()
 
 
+def test_both_paths_of_a_link_are_told() -> None:
+    """One is a file that was only to be linked, and the other one is on the disk that is full."""
+    found = system_error(OSError(errno.ENOSPC, "No space left on device", "/in/1.json", None, "/tmp/verify/1.json"))
+    assert str(found).endswith("cause=No space left on device, path=/in/1.json, to=/tmp/verify/1.json")
+
+
 def test_a_defect_keeps_its_stack_trace() -> None:
     assert system_error(FileNotFoundError(errno.ENOENT, "no such file", "x")) is None
     assert system_error(ValueError("Permission denied")) is None
