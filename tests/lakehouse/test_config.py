@@ -157,6 +157,17 @@ def test_a_spark_without_a_build_is_told_before_it_starts() -> None:
             "was rolled back to a snapshot before",
         ),
         ("Cannot find snapshot after 7: not an ancestor of table's current snapshot", "was rolled back to a snapshot"),
+        (
+            (
+                "[DELTA_TIMESTAMP_GREATER_THAN_COMMIT] Timestamp 2026-11-29 02:13:37.589 is after the table's latest "
+                "version (2026-11-29 02:13:37.557). Use a timestamp at or before 2026-11-29 02:13:37."
+            ),
+            "or name an earlier time in starting.timestamp. newest_commit=2026-11-29 02:13:37.557",
+        ),
+        (
+            "[DELTA_VERSION_NOT_FOUND] Cannot time travel Delta table to version 2. Available versions: [0, 1].",
+            "Name one that it has in starting.version. starting.version=2, versions=[0, 1]",
+        ),
         ("[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE] The streaming query was reading", "deleted and made anew"),
         ("[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE] If you never deleted it", "commits of its log have expired"),
         (

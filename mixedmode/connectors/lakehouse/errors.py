@@ -11,6 +11,9 @@ _ICEBERG_CHANGE = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)
 _ICEBERG_EMPTY = re.compile(r'"this\.lastOffsetForTriggerAvailableNow" is null')
 _ICEBERG_EXPIRED = re.compile(r"Cannot load current offset at snapshot (\d+)|[^\n]*snapshot was expired or removed")
 _DELTA_LOG_GONE = re.compile(r"\[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE\]")
+#: what Delta says of a position from which a stream shall begin, and which the table does not have yet, or any more
+_DELTA_NOT_YET = re.compile(r"\[DELTA_TIMESTAMP_GREATER_THAN_COMMIT\][^\n]*?latest version \(([^)]*)\)")
+_DELTA_NO_VERSION = re.compile(r"\[DELTA_VERSION_NOT_FOUND\][^\n]*? version (-?\d+)\. Available versions: (\[[^]]*\])")
 _DELTA_ANEW = re.compile(r"\[DIFFERENT_DELTA_TABLE_READ_BY_STREAMING_SOURCE\]")
 #: what Iceberg says when it looks for the snapshot after one that does not lead to the current one
 _ICEBERG_ROLLED_BACK = re.compile(r'Snapshot\.parentId\(\)" is null|not an ancestor of table\'s current snapshot')
@@ -94,6 +97,20 @@ def lakehouse_problem(text: str) -> InvalidJobError | None:
         return InvalidJobError(
             "the Iceberg table of a source was rolled back to a snapshot before the one up to which the job has read, "
             f"so rows in the result are no longer in the table. Nothing was committed. {_NEW_JOB}"
+        )
+    found = _DELTA_NOT_YET.search(text)
+    if found is not None:
+        return InvalidJobError(
+            "the Delta table of a source has no commit at or after the time from which it is to be read, and a stream "
+            "of Delta cannot begin with that. Start the job when the table has such a commit, or name an earlier time "
+            f"in starting.timestamp. newest_commit={found[1]}"
+        )
+    found = _DELTA_NO_VERSION.search(text)
+    if found is not None:
+        return InvalidJobError(
+            "the Delta table of a source does not have the version from which it is to be read: it is yet to come, or "
+            f"its log has expired. Name one that it has in starting.version. starting.version={found[1]}, "
+            f"versions={found[2]}"
         )
     if _DELTA_ANEW.search(text):
         return InvalidJobError(
