@@ -26,6 +26,7 @@ Invariants (tests/config/test_sql_file.py):
   I2  the order of the statements does not matter, except of SET for one key: it is given twice
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -43,6 +44,7 @@ from mixedmode.errors import InvalidJobError
 __all__ = ["sql_tree"]
 
 _TAG = "tag:yaml.org,2002:"
+_NUMBER_OR_FLAG = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false", re.ASCII)
 _Entry = tuple[str, yaml.Node, int]  # a dotted key, its value, and its line
 
 
@@ -83,7 +85,8 @@ def _settings(job: SqlJob, name: str) -> Iterator[_Entry]:
     if not any(setting.key == "name" for setting in job.settings):
         yield "name", _text(name, 1), 1
     for setting in job.settings:
-        yield setting.key, _scalar(setting.value, setting.line), setting.line
+        value = _text(setting.value, setting.line) if setting.is_quoted else _scalar(setting.value, setting.line)
+        yield setting.key, value, setting.line
 
 
 def _sources(job: SqlJob) -> Iterator[_Entry]:
@@ -182,6 +185,8 @@ def _texts(texts: Sequence[str], line: int) -> yaml.SequenceNode:
 
 
 def _scalar(text: str, line: int) -> yaml.ScalarNode:
-    """Return a value as YAML reads it: `10` is a number, `true` is true."""
+    """Return a value: a decimal number, true or false as such, and anything else as text."""
+    if _NUMBER_OR_FLAG.fullmatch(text) is None:
+        return _text(text, line)
     resolver: Any = yaml.resolver.Resolver()
     return yaml.ScalarNode(resolver.resolve(yaml.ScalarNode, text, (True, False)), text, *_marks(line))

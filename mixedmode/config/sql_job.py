@@ -151,7 +151,10 @@ class SqlJob:
                 text = f"rows of a streaming table arrive as they change. Write STREAM {read.name}."
                 yield WrongSqlError(read.line, text)
         if not any(read.is_stream or read.name.lower() in (*self.queries, *streams) for read in query.query.reads):
-            text = "this query reads no stream. Write FROM STREAM before the view whose records it reads. query="
+            text = (
+                "this query reads no stream. Write FROM STREAM before the view whose records it reads; a query of a "
+                "table alone goes into the query that joins it, in parentheses. query="
+            )
             yield WrongSqlError(query.query.line, text + query.name)
 
     def _unread(self) -> Iterator[WrongSqlError]:

@@ -29,11 +29,12 @@ _BEGINS_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """SET key = value."""
+    """SET key = value.  is_quoted: the value is a text in quotes, whose number is no number."""
 
     key: str
     value: str
     line: int
+    is_quoted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,8 @@ def _setting(words: _Words) -> Setting:
         key = name
     value = text_of(words.text, tokens[equals + 1 :])
     quoted = joined_strings(tokens[equals + 1 :])
-    return Setting("".join(key.split()), value if quoted is None else quoted, words.line)
+    is_quoted = quoted is not None
+    return Setting("".join(key.split()), value if quoted is None else quoted, words.line, is_quoted)
 
 
 def _view(words: _Words) -> View | Table:

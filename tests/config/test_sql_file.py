@@ -89,6 +89,24 @@ def test_set_says_any_setting_and_the_command_line_replaces_it(write: WRITE) -> 
     assert job.execution.checkpointing.dir == str(path.parent / "a;b")
 
 
+def test_values_are_numbers_flags_or_texts(write: WRITE) -> None:
+    """YAML would read 007 as another number, 1:30 as 90 and `no` as false; SQL has no such rules."""
+    text = (
+        "SET name = '007'; SET parallelism = 3; SET execution.autoscaler.enabled = true; SET spark.a.b = 1:30; "
+        "SET spark.a.c = no; SET execution.checkpointing.dir = '';"
+        "CREATE TEMPORARY VIEW t (a INT) USING json OPTIONS (path '007', locale no, 'max-files-per-epoch' '10');"
+        "CREATE STREAMING TABLE u TBLPROPERTIES (path '1:30') AS SELECT a, count(*) AS n FROM STREAM t GROUP BY a"
+    )
+    (mistake,) = mistakes(write(text))
+    assert mistake == "1: execution.checkpointing.dir must not be empty."
+    job = document(write(text.replace("''", "'1'")))
+    assert (job["name"], job["parallelism"], job["execution"]["autoscaler"]) == ("007", 3, {"enabled": True})
+    assert (job["spark"]["a.b"], job["spark"]["a.c"]) == ("1:30", "no")
+    assert job["sources"]["t"]["path"].endswith("/007")
+    assert (job["sources"]["t"]["options"], job["sources"]["t"]["max-files-per-epoch"]) == ({"locale": "no"}, 10)
+    assert job["outputs"]["u"]["path"].endswith("/1:30")
+
+
 def test_views_without_stream_are_dimensions(write: WRITE) -> None:
     text = (
         f"{DIR};{ORDERS};"
