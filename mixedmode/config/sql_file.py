@@ -28,14 +28,14 @@ Invariants (tests/config/test_sql_file.py):
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, get_origin
 
 import yaml
 
 from mixedmode.config.connectors import Role, kinds_with
-from mixedmode.config.document import Mark, Problem
+from mixedmode.config.document import Mark, Problem, path_text
 from mixedmode.config.fields import Section, key_of
-from mixedmode.config.registry import formats_of
+from mixedmode.config.registry import connector_kinds, formats_of
 from mixedmode.config.sql_job import SqlJob
 from mixedmode.config.sql_statements import Property, WrittenStatement, read_statement
 from mixedmode.config.sql_tokens import WrongSqlError, statements_of
@@ -99,7 +99,7 @@ def _sources(job: SqlJob) -> Iterator[_Entry]:
         if section is None or formats_of(section):  # history and live have a format each
             yield f"{at}.format", _text(view.format, line), line
         if view.columns is not None:
-            yield f"{at}.schema", _text(view.columns, line), line
+            yield f"{at}.{_columns_key(section)}", _text(view.columns, line), line
         yield from _properties(at, role, view.format, view.options)
         time = times.get(name)
         if time is not None:
@@ -141,15 +141,22 @@ def _outputs(job: SqlJob) -> Iterator[_Entry]:
 def _properties(at: str, role: Role, format_: str, properties: Iterable[Property]) -> Iterator[_Entry]:
     """Yield the settings of a source or sink. A key that is none of them, and has no `-`, is an option of Spark's."""
     section = _section(role, format_)
-    keys = set() if section is None else {key_of(name) for name in section.model_fields}
+    fields = {} if section is None else {key_of(name): field for name, field in section.model_fields.items()}
+    lists = {key for key, field in fields.items() if get_origin(field.annotation) is tuple}
     for one in properties:
-        is_option = one.key.partition(".")[0] not in keys and "-" not in one.key and "options" in keys
+        is_option = one.key.partition(".")[0] not in fields and "-" not in one.key and "options" in fields
         key = f"{at}.options.{one.key}" if is_option else f"{at}.{one.key}"
-        if one.key == "key":  # of an output: the names of columns
-            columns = [column.strip() for column in one.value.split(",")]
-            yield key, _texts(columns, one.line), one.line
+        if one.key in lists:
+            yield key, _texts([part.strip() for part in one.value.split(",")], one.line), one.line
         else:
             yield key, _scalar(one.value, one.line), one.line
+
+
+def _columns_key(section: type[Section] | None) -> str:
+    """Return the key of the columns of a source, such as `schema`; of a topic, they are those of the value."""
+    kind = next((kind for kind in connector_kinds().values() if section is not None and kind.source is section), None)
+    arguments = {} if kind is None else kind.source_arguments
+    return next((path_text(path) for path, argument in arguments.items() if argument == "schema"), "schema")
 
 
 def _section(role: Role, format_: str) -> type[Section] | None:

@@ -154,6 +154,20 @@ def test_flows_insert_into_one_table(write: WRITE) -> None:
     assert steps[2]["sql"] == "SELECT * FROM previous"
 
 
+def test_topics_have_their_columns_in_the_value(write: WRITE) -> None:
+    text = (
+        f"{DIR};CREATE TEMPORARY VIEW orders (id BIGINT, at TIMESTAMP) USING kafka OPTIONS ('bootstrap-servers' "
+        "'b:9092', topics 'orders, more', value.format 'json', kafka.client.id 'x', max-records-per-epoch '10');"
+        "CREATE STREAMING TABLE n USING kafka TBLPROPERTIES ('bootstrap-servers' 'b:9092', topic 'n') AS "
+        "SELECT id, count(*) AS n FROM STREAM orders GROUP BY id"
+    )
+    job = document(write(text))
+    source = job["sources"]["orders"]
+    assert source["value"] == {"format": "json", "schema": "id BIGINT, at TIMESTAMP"}
+    assert (source["topics"], source["options"]) == (["orders", "more"], {"kafka.client.id": "x"})
+    assert job["outputs"]["n"]["topic"] == "n"
+
+
 def test_functions_and_sources_without_a_format(write: WRITE) -> None:
     text = (
         f"{DIR};CREATE TEMPORARY FUNCTION slug AS 'words:slug';"
