@@ -64,8 +64,14 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark each test that takes the session, and begin with the random walk: the other processes would wait for it."""
+    """Mark each test that takes the session, and begin with the random walk: the other processes would wait for it.
+
+    Raise UsageError for a case named after an address in memory: the processes would have other names for it.
+    """
     for item in items:
+        if " at 0x" in item.nodeid:
+            msg = f"the name of this case is not the same in each process; give its values ids. case={item.nodeid}"
+            raise pytest.UsageError(msg)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: "walk" not in item.path.parts)

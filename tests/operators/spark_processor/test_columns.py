@@ -19,7 +19,7 @@ from mixedmode.operators.spark_processor.columns import Columns, KeyColumns, col
 NOON = datetime(2026, 1, 2, 12, 30, 0, 5)  # noqa: DTZ001 - as a class gives it
 
 #: (type, value given, value that comes back)
-SAME: Any = object()
+SAME: Any = "the same"  # as the value
 VALUES: list[tuple[str, Any, Any]] = [
     ("boolean", True, SAME),
     ("tinyint", -128, SAME),
