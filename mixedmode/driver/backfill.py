@@ -24,7 +24,7 @@ from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
 from mixedmode.config import JobSpec, KeyedAggregateStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.document import path_text
-from mixedmode.config.graph import MAIN, PREVIOUS
+from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.instants import parse_instant
 from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.driver.run import RunOptions, open_sinks, output_schemas, run_job
@@ -89,27 +89,27 @@ def backfill(spec: JobSpec, where: Where, windows: WindowRange, options: RunOpti
         raise _refused(spec, step)
     folder = spec.execution.checkpointing.dir
     assert folder is not None, spec.name
-    assert spec.sink is not None, spec.name
+    ((name, output),) = spec.results.items()
     log = CheckpointLog(ObjectStore(folder))
     oldest = _oldest_checkpoint(log, spec, plan)
     _check_closed(spec, step, windows, oldest)
-    _check_published(_check_output(session, spec, plan, log), oldest)
+    _check_published(_check_output(session, spec, plan, log), name, oldest)
     with temporary_folder("backfill-") as scratch:
         # the file of the job has other numbers of steps
         run_job(backfill_spec(spec, step, windows, scratch), lambda *path: path_text(path), options)
-        rows = read_output(output_folder(scratch, MAIN))
+        rows = read_output(output_folder(scratch, name))
     rows = rows.filter(windows.has(rows))
     # the job may have dropped older checkpoints meanwhile, so more of its output may be rewritten
     before = _oldest_checkpoint(log, spec, plan).epoch
     _check_output(session, spec, plan, log).replace_windows(rows, windows, before)
-    return Backfilled(windows, rows.num_rows, spec.sink.place)
+    return Backfilled(windows, rows.num_rows, output.place)
 
 
 def refusal(spec: JobSpec, windows: WindowRange) -> str | None:
     """Return why the rows of a range cannot be replaced, as far as the job file says it; None if they can."""
     if spec.execution.checkpointing.dir is None:
         return "it keeps no checkpoints, and each run of it replaces its whole output: run it again"
-    if spec.sink is None:
+    if len(spec.results) > 1:
         return "it has several outputs, and only those of one can be replaced at once"
     for source in spec.sources.values():
         why = source.cannot_read_again(windows.bounds[1])
@@ -180,13 +180,13 @@ def _check_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldes
         )
 
 
-def _check_published(sink: Sink, oldest: Manifest) -> None:
+def _check_published(sink: Sink, name: str, oldest: Manifest) -> None:
     """Raise RetryableError unless the rows of all closed windows are in the output.
 
     An epoch is published before the next one is committed, and its staged files are gone then. So only the files of the
     oldest checkpoint can be waiting, if it is the newest, too.
     """
-    waiting = [file.staged_path for file in oldest.outputs if file.sink == MAIN and sink.store.exists(file.staged_path)]
+    waiting = [file.staged_path for file in oldest.outputs if file.sink == name and sink.store.exists(file.staged_path)]
     if waiting:
         msg = (
             "rows of the newest epoch are committed and not yet published, and would come beside those of the "
@@ -198,12 +198,12 @@ def _check_published(sink: Sink, oldest: Manifest) -> None:
 
 def _check_output(session: SparkSession, spec: JobSpec, plan: JobPlan, log: CheckpointLog) -> Sink:
     """Return the sink of the job, prepared without taking it over. Raise InvalidJobError if it cannot replace rows."""
-    sink = open_sinks(session, spec, plan, log.store.url, Generation(0)).by_name[MAIN]
+    ((name, output),) = spec.results.items()
+    sink = open_sinks(session, spec, plan, log.store.url, Generation(0)).by_name[name]
     why = sink.no_replacement()
     if why is not None:
-        assert spec.sink is not None, spec.name
-        raise _refused(spec, f"its output cannot: {why}. sink={spec.sink.place}")
-    schema = output_schemas(plan)[MAIN]
+        raise _refused(spec, f"its output cannot: {why}. sink={output.place}")
+    schema = output_schemas(plan)[name]
     sink.prepare(schema.fields, schema.key_columns, is_fresh=False)
     return sink
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mixedmode.checkpoint.types import Manifest
-from mixedmode.config.graph import MAIN
 from mixedmode.operators.window import TimeWindowAggregateOperator
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.stages import KeyedStage
@@ -32,7 +31,10 @@ class BackfillStep:
 
 
 def replaceable_step(plan: JobPlan) -> BackfillStep | str:
-    """Return the step with the windows; or the reason, as a clause, why the rows of a range cannot be replaced."""
+    """Return the step with the windows; or the reason, as a clause, why the rows of a range cannot be replaced.
+
+    plan: of a job with one output of whole steps.
+    """
     if any(stage.keeps_list for stage in plan.maps):
         return "a map function keeps a list, which depends on all records before"
     if not plan.stages:
@@ -51,7 +53,7 @@ def replaceable_step(plan: JobPlan) -> BackfillStep | str:
     for before, stage in zip(plan.stages, others, strict=False):
         if not stage.is_window_keyed or stage.reads.stages != (before.operator_id,):
             return f"step {stage.operator_id} has no key with window_start and window_end, so it mixes windows"
-    result = plan.results[MAIN]
+    (result,) = plan.results.values()
     if result.stage != plan.stages[-1].operator_id:
         return "sql after the windows makes the rows of the output, and may change the bounds of the windows"
     return BackfillStep(first, first.operator, first.event_time)

@@ -101,6 +101,23 @@ def test_open_windows_and_windows_that_late_records_may_change_are_refused(spark
 
 
 @pytest.mark.spark
+def test_the_only_one_of_outputs_is_replaced_and_several_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    write_json(tmp_path / "in", "0.json", HISTORY)
+    source = Source.json(tmp_path / "in", schema="k string, n long, at timestamp", event_time="at")
+    kept = {"checkpoint_dir": tmp_path / "c", "checkpoints_retained": 1}
+    job = Job("hourly", sources={"t": source}, mode="mixed", spark=SPARK, **kept)  # type: ignore[arg-type]
+    hours = job.source("t").key_by("k", name="hours").window(tumbling="1h").aggregate(n="count(*)", total="sum(n)")
+    job = job.output("hours", hours, Sink.parquet(tmp_path / "out"))
+    feed = [lambda: write_json(tmp_path / "in", "1.json", LATER)]
+    run(job, spark, clock=ManualClock(1_800_000_000_000), feed=feed)
+    write_json(tmp_path / "in", "2.json", FORGOTTEN)
+    windows, options = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T04:00:00Z"), RunOptions(session=spark)
+    assert backfill(job.spec, job.where, windows, options).rows == 5
+    assert rows_of(read_output(tmp_path / "out")) == hourly([*HISTORY, *FORGOTTEN])
+    assert "has several outputs" in (refusal(job.output("two", hours, Sink.console()).spec, windows) or "")
+
+
+@pytest.mark.spark
 def test_rows_that_are_committed_and_not_yet_published_are_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     write_json(tmp_path / "in", "0.json", HISTORY)
     job = a_job(tmp_path, Sink.sqlite(tmp_path / "t.db", "hours"))
