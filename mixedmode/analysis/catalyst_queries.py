@@ -81,7 +81,7 @@ def read_queries_of(
     try:
         _check_settings(str(frame._jdf.sparkSession().conf().getAll().toString()), of_files=may_leave)
         ends = _Ends([analysed(one) for one in (until, *others)], {name.lower(): name for name in dimensions})
-        reader = partial(_Reader, frame, ends, names=names, may_leave=may_leave, may_call=may_call)
+        reader = partial(_Reader, frame, ends, names=names or ends.names, may_leave=may_leave, may_call=may_call)
         return tuple(_queries(lambda path: reader(path).query()))
     except (Py4JError, PySparkException) as error:  # of a version of Spark whose classes are others
         msg = "its plan cannot be read"
@@ -120,10 +120,16 @@ class _Ends:
     plans: Sequence[_Java]
     dimensions: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns of `until`."""
+        return [name for name, _ in columns_of(self.plans[0].output())]
+
     def number_of(self, plan: _Java, *, is_branch: bool) -> int | None:
         """Return the number of the frame whose plan this is; None if it is none.
 
-        Where a frame is read in two branches, Spark has a copy of its plan in one of them, with ids of its own.
+        Where a frame is read in two branches, Spark has a copy of its plan in one of them, with ids of its own. A
+        projection that only renames columns has the same result, so the columns of a copy are known by their places.
         """
         equal = [number for number, end in enumerate(self.plans) if plan.equals(end)]
         if not equal and is_branch:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from decimal import Decimal
-from itertools import product
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from mixedmode.analysis.catalyst_queries import read_queries_of, read_query_of
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import KINDS, Call, Query, evaluate
 from mixedmode.expressions.evaluate import raising_nodes
-from mixedmode.spark.frames import views
+from mixedmode.spark.frames import stand_in_of, views
 
 NAN, INFINITY = float("nan"), float("inf")
 COUNT = 15  # hostile values of a type, of which the last is NULL
@@ -306,6 +306,32 @@ def test_a_union_is_a_query_for_each_branch_over_the_frame_in_which_it_ends(fram
     )
     with pytest.raises(OnlySparkError, match="it has"):
         read_queries_of(selected, until=frame)  # nobody would make the rows of the other branches
+
+
+def test_a_branch_that_renames_columns_has_each_under_its_new_name(spark: SparkSession) -> None:
+    """To Spark, a copy of a plan with other names has the same result, so the names tell nothing."""
+    tables = {
+        "one": pa.table({"a": [1], "b": [2], "c": [3]}),
+        "two": pa.table({"a": [4], "b": [5], "c": [6], "d": [7]}),
+    }
+    frames = {name: spark.createDataFrame(table) for name, table in tables.items()}
+    streams = {name: stand_in_of(spark, frame.schema) for name, frame in frames.items()}
+    for names in permutations("abcd", 3):
+        renamed = ", ".join(old if old == new else f"{old} AS {new}" for old, new in zip("abc", names, strict=True))
+        text = f"""
+            SELECT {renamed} FROM one UNION ALL SELECT a, b, c FROM two
+            UNION ALL SELECT {renamed} FROM two UNION ALL SELECT a + 10, b, c FROM one
+        """
+        with views(spark, frames):
+            expected = Counter(map(tuple, spark.sql(text).collect()))
+        with views(spark, streams):
+            selected = spark.sql(text)
+        rows = Counter[tuple[Any, ...]]()
+        for until, others in (("one", "two"), ("two", "one")):
+            for query in read_queries_of(selected, until=streams[until], others=[streams[others]]):
+                found = evaluate([query], tables[until].to_batches())
+                rows += Counter(tuple(row.values()) for batch in found for row in batch.to_pylist())
+        assert rows == expected, text
 
 
 def _given(row: int, text: str) -> dict[str, str]:
