@@ -21,7 +21,7 @@ _ENDS_FROM = frozenset(
         *("UNION", "INTERSECT", "EXCEPT", "QUALIFY"),
     }
 )
-_NO_RELATION = frozenset({"LATERAL", "VALUES", "(", ")", "TABLE", "IDENTIFIER"})
+_NO_RELATION = frozenset({"LATERAL", "VALUES", "TABLE", "IDENTIFIER"})
 _BEGINS_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES"})
 _UNIT_MS = {
     "MILLISECOND": 1,

@@ -35,6 +35,9 @@ from mixedmode.config.spelling import nearest
 from mixedmode.config.two_inputs import TwoInputStep
 from mixedmode.config.windows import WINDOW_COLUMNS, WindowSpec
 
+#: the timeMode of a class of Spark, and the form of its rows: as in operators/spark_processor, which imports Arrow
+TimeMode = Literal["None", "EventTime", "ProcessingTime"]
+RowsAs = Literal["row", "pandas"]
 #: the column that a step with `top` adds
 RANK_COLUMN = "rank"
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
@@ -151,11 +154,11 @@ class ProcessStep(FunctionSettings, Keyed):
     class_field: ClassVar[str] = "process"
 
     process: ClassReference = Field(description="the class, such as package.module:Class")
-    time_mode: Literal["None", "EventTime", "ProcessingTime"] | None = Field(
+    time_mode: TimeMode | None = Field(
         default=None,
         description="of a StatefulProcessor of Spark: the timeMode of its transformWithState, by which its timers fire",
     )
-    rows_as: Literal["row", "pandas"] | None = Field(
+    rows_as: RowsAs | None = Field(
         default=None,
         description="of a StatefulProcessor: pandas if it is written for transformWithStateInPandas; not given: row",
     )

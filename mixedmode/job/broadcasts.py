@@ -6,12 +6,11 @@ job.source("orders").key_by("customer").process("checks:Check", output="...", br
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
 from mixedmode.config.arguments import of_type
 from mixedmode.config.broadcasts import BroadcastSpec
 from mixedmode.config.load import checked_section
-from mixedmode.config.sinks import SinkSpec
 from mixedmode.connectors.calls import Duration, given_arguments
 from mixedmode.job.arguments import argument
 
@@ -20,9 +19,7 @@ S = TypeVar("S")
 __all__ = [
     "Broadcast",
     "BroadcastArguments",
-    "ProcessArguments",
     "broadcast_of",
-    "process_settings",
     "specs_of",
 ]
 
@@ -42,21 +39,6 @@ class BroadcastArguments(TypedDict, total=False):
     history: Duration
 
 
-class ProcessArguments(TypedDict, total=False):
-    """Arguments of a process function that asks for rows of other streams, or that is a class of Spark.
-
-    broadcast: {name: stream.broadcast(...)} of inputs whose rows every subtask has; the function asks for them by name.
-    late: with `broadcast`, the sink for records that come before the watermark; by default they are only counted.
-    time_mode: of a StatefulProcessor of Spark, the timeMode of its transformWithState.
-    rows_as: of a StatefulProcessor, `pandas` if it is written for transformWithStateInPandas; by default `row`.
-    """
-
-    broadcast: "Mapping[str, Broadcast[Any]]"
-    late: SinkSpec
-    time_mode: Literal["None", "EventTime", "ProcessingTime"]
-    rows_as: Literal["row", "pandas"]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Broadcast(Generic[S]):
     """A stream whose rows are versions by time, for a function: see Stream.broadcast."""
@@ -71,17 +53,6 @@ def broadcast_of(stream: S, key: str | Sequence[str], arguments: BroadcastArgume
     given = {name.replace("_", "-"): value for name, value in known.items()}
     values: dict[str, Any] = {"from": "input", "key": key, **given}
     return Broadcast(stream, checked_section(BroadcastSpec, values, place="Stream.broadcast", name=argument))
-
-
-def process_settings(arguments: ProcessArguments) -> dict[str, Any]:
-    """Return the settings of a step for these arguments. Raise TypeError for an unknown one."""
-    given = given_arguments(arguments, ProcessArguments, "process")
-    return {
-        "broadcast": specs_of(given.get("broadcast")),
-        "late": given.get("late"),
-        "time-mode": given.get("time_mode"),
-        "rows-as": given.get("rows_as"),
-    }
 
 
 def specs_of(broadcast: Mapping[str, Broadcast[Any]] | None) -> dict[str, BroadcastSpec] | None:

@@ -22,7 +22,8 @@ from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arg
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
-from mixedmode.job.broadcasts import Broadcast, ProcessArguments, process_settings
+from mixedmode.job.broadcasts import Broadcast
+from mixedmode.job.process_arguments import ProcessArguments, process_settings
 from mixedmode.operators.classes import class_reference
 
 

@@ -4,7 +4,7 @@ A function object serves one subtask in one epoch. Data that must outlive the ep
 runs in the backlog and live; `Context.is_backlog` tells them apart.
 """
 
-from abc import ABCMeta
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
@@ -112,16 +112,16 @@ class KeyedBatchProcessFunction(_Function):
         raise NotImplementedError(msg)
 
 
-class AdaptedFunction(KeyedProcessFunction):
+class AdaptedFunction(KeyedProcessFunction, ABC):
     """A function that calls an object of another program's class, which declares its states by itself."""
 
+    @abstractmethod
     def declared(self) -> Mapping[str, State]:
         """Return the states by name, as ProcessOperator.states has them of the attributes of other functions."""
-        raise NotImplementedError
 
+    @abstractmethod
     def bind(self, name: str, handle: State) -> None:
         """Use this handle as the state `name` from now on."""
-        raise NotImplementedError
 
 
 class SparkProcessor(metaclass=ABCMeta):  # noqa: B024 - it is asked for by issubclass only

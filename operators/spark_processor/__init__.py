@@ -2,7 +2,7 @@
 
 A class of Spark knows micro-batches, and a process function knows records. Here each record is a micro-batch of the
 class: `handleInputRows` is called once for each record, with one row. Spark may divide its input in this way, too, and
-then the answer does not depend on the division, so it is the same in all modes.
+these calls are the same in all modes. Timers fire after the records of their key in an epoch, as in other functions.
 
 Only settings.py and source.py are imported for other functions. The rest imports pyspark, as the class itself does.
 """

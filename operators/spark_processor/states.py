@@ -4,6 +4,7 @@ Each is one declared state of a process function. A list with a time to live is 
 Spark drops the items of a list one by one.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -52,7 +53,7 @@ class ValueVariable(Variable):
         self.state.clear()
 
 
-class _Lists(Variable):
+class _Lists(Variable, ABC):
     """A list of a key, as pyspark.sql.streaming.stateful_processor.ListState. Iterators see the list as it was."""
 
     def __init__(self, columns: Columns, where: str) -> None:
@@ -81,15 +82,15 @@ class _Lists(Variable):
         """Append items. An empty list is an error, as in Spark."""
         self._append(self._checked(newState))
 
+    @abstractmethod
     def clear(self) -> None:
         """Delete the items."""
-        raise NotImplementedError
 
-    def _stored(self) -> Iterable[Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _stored(self) -> Iterable[Any]: ...
 
-    def _append(self, items: list[Any]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _append(self, items: list[Any]) -> None: ...
 
     def _checked(self, values: Iterable[Any]) -> list[Any]:
         items = [self._columns.store(value) for value in values]
