@@ -35,6 +35,7 @@ from mixedmode.sources.source import Admission
 from mixedmode.spark.file_lengths import FileState
 from mixedmode.state import merging
 from mixedmode.testing.local_plan import local_plan
+from mixedmode.time.window_range import WindowRange
 from tests.harness import Feed, Recording, run
 from tests.walk.spark_log import SparkQuery
 
@@ -150,7 +151,8 @@ class LocalEngine(Engine):
         pass  # there is no other Python
 
     @override
-    def analyse(self, spec: JobSpec, where: Where) -> Analysis:
+    def analyse(self, spec: JobSpec, where: Where, *, within: WindowRange | None = None) -> Analysis:
+        assert within is None, "needs Spark"
         return Analysis(local_plan(spec, where, CONDITIONS), {})
 
     @override

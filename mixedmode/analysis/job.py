@@ -26,7 +26,7 @@ from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.inner_reads import with_inner_reads
 from mixedmode.analysis.joins import analysed_join, selected_rows
 from mixedmode.analysis.keyed_stages import keyed_stage
-from mixedmode.analysis.keyed_steps import StepInput, check_alike, with_computed_keys
+from mixedmode.analysis.keyed_steps import StepInput, check_alike
 from mixedmode.analysis.map_steps import MapInput, map_stage
 from mixedmode.analysis.open_sources import OpenSources
 from mixedmode.analysis.outputs import side_sinks
@@ -36,9 +36,10 @@ from mixedmode.analysis.results import has_key, result_of_rows, result_of_stage,
 from mixedmode.analysis.source_rows import records_read, schemas_beside_stages, sources_read
 from mixedmode.analysis.sql_steps import SqlReads, by_their_names, reads_as_one, union_text, unread_inputs
 from mixedmode.analysis.sql_texts import SqlTexts
+from mixedmode.analysis.step_inputs import with_keys, within_range
 from mixedmode.analysis.told_apart import check_told_apart
 from mixedmode.analysis.written_sql import with_text
-from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, OneInputStep, SqlStep
+from mixedmode.config import JobParts, JobSpec, JoinStep, KeyedStep, MapStep, SqlStep
 from mixedmode.config.graph import MAIN, PREVIOUS, Graph, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_section
 from mixedmode.config.steps import Step, operator_id, sql_id
@@ -48,7 +49,7 @@ from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
 from mixedmode.plan.job_plan import JobPlan, ResultPlan, entry_of
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import with_changelogs
-from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
 from mixedmode.sources.dead_letters import HasDeadLetters
 from mixedmode.sources.source import OpenSource
@@ -58,6 +59,7 @@ from mixedmode.spark.known_settings import misspelt_settings
 from mixedmode.spark.session import check_session, cores
 from mixedmode.spark.settings import own_settings
 from mixedmode.spark.sql_settings import sql_settings
+from mixedmode.time.window_range import WindowRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +71,33 @@ class Analysis:
     dimensions: Mapping[str, HasVersions] = field(default_factory=dict)
 
 
-def analyse(session: SparkSession, spec: JobSpec, where: Where) -> Analysis:
+def analyse(session: SparkSession, spec: JobSpec, where: Where, *, within: WindowRange | None = None) -> Analysis:
     """Return the plan of a job, and its opened sources.
+
+    within: windows of event time over records get only the records in this range of time.
 
     Raise InvalidJobError with every mistake, its place and Spark's message, without those that may only follow from
     another one.
     """
     found: list[MixedmodeError] = []
-    analysis = examine(session, JobParts.whole(spec), where, found)
+    analysis = examine(session, JobParts.whole(spec), where, found, within=within)
     raise_all(found)
     assert analysis is not None, spec.name
     return analysis
 
 
-def examine(session: SparkSession, parts: JobParts, where: Where, found: list[MixedmodeError]) -> Analysis | None:
-    """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds."""
+def examine(
+    session: SparkSession,
+    parts: JobParts,
+    where: Where,
+    found: list[MixedmodeError],
+    *,
+    within: WindowRange | None = None,
+) -> Analysis | None:
+    """Return the analysis of a job; None if a part is wrong. Append to `found` the mistakes that Spark finds.
+
+    within: see `analyse`.
+    """
     settings = own_settings(parts.spec)
     check_session(session, settings)
     of_functions: list[MixedmodeError] = []
@@ -91,7 +105,7 @@ def examine(session: SparkSession, parts: JobParts, where: Where, found: list[Mi
     spec = parts.spec
     sources = OpenSources(session, parts, where)
     of_job = [*sources.found, *of_functions, *misspelt_settings(session, settings, where)]
-    walk = _Walk(session, parts, sources, where, of_job)
+    walk = _Walk(session, parts, sources, where, of_job, within)
     walk.walk()
     analysis = None
     if not of_job and parts.is_whole:
@@ -108,9 +122,15 @@ class _Walk:
     """Walks the steps of a job. Each step whose inputs are known becomes a relation."""
 
     def __init__(
-        self, session: SparkSession, parts: JobParts, sources: OpenSources, where: Where, found: list[MixedmodeError]
+        self,
+        session: SparkSession,
+        parts: JobParts,
+        sources: OpenSources,
+        where: Where,
+        found: list[MixedmodeError],
+        within: WindowRange | None,
     ) -> None:
-        self._session = session
+        self._session, self._within = session, within
         self._spec = parts.spec
         self._steps, self._partial = parts.steps, parts.partial
         self._where = where
@@ -248,6 +268,7 @@ class _Walk:
     def _add_grouped(self, where: str, grouped: GroupedSql, given: Relation) -> Relation:
         """Add the stage of a GROUP BY, and return its rows.  given: the rows that the stage reads."""
         self._begin_with(given.frame)
+        (given,) = within_range([given], grouped.step, self._roots, self._within)
         upstream = self._roots.upstream_of([given], self._keyed_before)
         grouped.check_time(upstream.event_time, where, is_of_results=bool(upstream.reads.stages))
         stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
@@ -296,7 +317,8 @@ class _Walk:
         for other in inputs[1:]:
             check_alike(inputs[0].types, other.types, (inputs[0].name, other.name), where("from"))
         is_changelog = bool(self._roots.reads(inputs).changelogs)
-        inputs = [self._with_computed_keys(one, step, where, is_changelog=is_changelog) for one in inputs]
+        inputs = [with_keys(one, step, self._keyed_before, where, is_changelog=is_changelog) for one in inputs]
+        inputs = within_range(inputs, step, self._roots, self._within)
         upstream = self._roots.upstream_of(inputs, self._keyed_before)
         given = StepInput(inputs[0].frame, upstream.of_step(step))
         self._append_step(index, keyed_stage(step, given, where), inputs, others, where)
@@ -330,14 +352,6 @@ class _Walk:
         self._stage_of_step[index] = stage
         self._append(stage)
         self._relations["steps", index] = self._rows_of(stage)
-
-    def _with_computed_keys(self, given: Relation, step: OneInputStep, where: Where, *, is_changelog: bool) -> Relation:
-        frame, sql = with_computed_keys(given.frame, step, PREVIOUS, where, is_changelog=is_changelog)
-        if sql is None:
-            return given
-        makes = f"{operator_id(step, self._keyed_before)}-keys-of-{given.name}"
-        text = SqlText(sql, {PREVIOUS: given.name}, makes)
-        return replace(given, name=makes, frame=frame, sql=(*given.sql, text))
 
     def _add_result(self, name: str, ref: Ref) -> None:
         """Add an output of whole rows.

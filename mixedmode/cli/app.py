@@ -73,9 +73,7 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
     ] = False,
     log_format: Annotated[
         LogFormat | None,
-        typer.Option(
-            "--log-format", envvar=FORMAT_VARIABLE, help="Log lines on standard error instead of the display."
-        ),
+        typer.Option("--log-format", envvar=FORMAT_VARIABLE, help="Log lines on standard error, without the display."),
     ] = None,
     log_level: Annotated[
         LogLevel | None,
@@ -96,6 +94,9 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
         str | None, typer.Option("--from", metavar="TIME", help="Compute the windows from here to --to again.")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The end of the range of --from.")] = None,
+    outputs: Annotated[
+        list[str] | None, typer.Option("--output", metavar="NAME", help="With --from: only this output, repeatable.")
+    ] = None,
 ) -> None:
     """Run a job: backlog, flip, live. Ctrl-C or SIGTERM finishes the epoch and exits; starting again resumes."""
     with errors_as_messages(log_format, log_level):
@@ -104,10 +105,10 @@ def run(  # noqa: PLR0913, PLR0917  # one argument for each option
 
         loaded = checked_job(job, overrides or ())
         begin_spark(loaded.spec, runs=True)
-        if start is not None or end is not None:
+        if start is not None or end is not None or outputs:
             from mixedmode.cli.backfill import run_backfill
 
-            run_backfill(loaded, start, end, alone=not (until_idle or drain or serve or traces))
+            run_backfill(loaded, start, end, outputs or (), alone=not (until_idle or drain or serve or traces))
             return
         from mixedmode.cli.serve import beside_run, settings_of
 

@@ -1,18 +1,18 @@
 """`mixedmode run JOB --from TIME --to TIME`: computes the windows of a range of event time again, and replaces them.
 
 The windows are computed in batch mode, from what the sources have now, in a folder of their own. Then the rows of these
-windows in the job's output are replaced at once (`Sink.replace_windows`). The job may run meanwhile: the windows are
+windows in each output are replaced at once (`Sink.replace_windows`). The job may run meanwhile: the windows are
 closed in all of its checkpoints, so it neither changes their rows nor goes back to a time before them.
 
-    closed windows only -> batch run over the records of the range -> one replacement in the output
+    closed windows only -> batch run over the records of the range -> one replacement in each output
 
-No checkpoint changes. A backfill that is killed has replaced all rows or none, and can be repeated.
+No checkpoint changes. A backfill that is killed has replaced all rows of an output or none, and can be repeated.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -21,16 +21,15 @@ from mixedmode.checkpoint.locked_folder import temporary_folder
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Generation, JobIdentity, Manifest
-from mixedmode.config import JobSpec, KeyedAggregateStep
-from mixedmode.config.calls import quoted
+from mixedmode.config import JobSpec
 from mixedmode.config.document import path_text
-from mixedmode.config.graph import PREVIOUS
+from mixedmode.config.graph import MAIN
 from mixedmode.config.instants import parse_instant
 from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.driver.run import RunOptions, open_sinks, output_schemas, run_job
 from mixedmode.driver.scratch import document_in_scratch, output_folder, without
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
-from mixedmode.plan.backfill import BackfillStep, around, closed_until_us, replaceable_step
+from mixedmode.plan.backfill import BackfillStep, around, closed_until_us, replaceable_step, replaced_rows
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sinks import Sink
@@ -42,13 +41,11 @@ from mixedmode.time.window_range import WindowRange
 __all__ = ["Backfilled", "backfill", "backfill_range", "backfill_spec", "refusal"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: the name of the sql step that limits the records to the range
-_LIMITED = "records_of_the_range"
 
 
 @dataclass(frozen=True, slots=True)
 class Backfilled:
-    """The result of a backfill: the range, the rows that its windows have now, and the output."""
+    """The result of a backfill of an output: the range, the rows that its windows have now, and where it is."""
 
     windows: WindowRange
     rows: int
@@ -72,45 +69,51 @@ def backfill_range(start: str, end: str) -> WindowRange:
     return WindowRange(start_us, end_us)
 
 
-def backfill(spec: JobSpec, where: Where, windows: WindowRange, options: RunOptions) -> Backfilled:
-    """Compute the windows of a range again, and replace their rows in the job's output.
+def backfill(
+    spec: JobSpec, where: Where, windows: WindowRange, options: RunOptions, outputs: Collection[str] = ()
+) -> Sequence[Backfilled]:
+    """Compute the windows of a range again, and replace their rows in outputs of the job, one after the other.
 
     Raise InvalidJobError, with the reason, if that cannot be done exactly, and the errors of a run. Then nothing was
-    replaced. options: those of the batch run.
+    replaced. options: those of the batch run. outputs: names of outputs of whole steps; (): all of them.
     """
-    reason = refusal(spec, windows)
+    reason = refusal(spec, windows, outputs)
     if reason is not None:
         raise _refused(spec, reason)
     session = options.session or open_session(spec)
     options = replace(options, session=session)
     plan = options.engine(session).analyse(spec, where).plan
-    step = replaceable_step(plan)
-    if isinstance(step, str):
-        raise _refused(spec, step)
+    steps = _steps(spec, plan, outputs)
     folder = spec.execution.checkpointing.dir
     assert folder is not None, spec.name
-    ((name, output),) = spec.results.items()
     log = CheckpointLog(ObjectStore(folder))
     oldest = _oldest_checkpoint(log, spec, plan)
-    _check_closed(spec, step, windows, oldest)
-    _check_published(_check_output(session, spec, plan, log), name, oldest)
+    _check_closed(spec, steps.values(), windows, oldest)
+    for name, sink in _checked_sinks(session, spec, plan, log, steps).items():
+        _check_published(sink, name, oldest)
+    found = []
     with temporary_folder("backfill-") as scratch:
         # the file of the job has other numbers of steps
-        run_job(backfill_spec(spec, step, windows, scratch), lambda *path: path_text(path), options)
-        rows = read_output(output_folder(scratch, name))
-    rows = rows.filter(windows.has(rows))
-    # the job may have dropped older checkpoints meanwhile, so more of its output may be rewritten
-    before = _oldest_checkpoint(log, spec, plan).epoch
-    _check_output(session, spec, plan, log).replace_windows(rows, windows, before)
-    return Backfilled(windows, rows.num_rows, output.place)
+        run_job(backfill_spec(spec, scratch), lambda *path: path_text(path), replace(options, within=windows))
+        # the job may have dropped older checkpoints meanwhile, so more of its output may be rewritten
+        before = _oldest_checkpoint(log, spec, plan).epoch
+        for name, sink in _checked_sinks(session, spec, plan, log, steps).items():
+            replaced = replaced_rows(steps[name], windows)
+            rows = read_output(output_folder(scratch, name))
+            rows = rows.filter(replaced.has(rows))
+            sink.replace_windows(rows, replaced, before)
+            found.append(Backfilled(windows, rows.num_rows, spec.results[name].place))
+    return found
 
 
-def refusal(spec: JobSpec, windows: WindowRange) -> str | None:
+def refusal(spec: JobSpec, windows: WindowRange, outputs: Collection[str] = ()) -> str | None:
     """Return why the rows of a range cannot be replaced, as far as the job file says it; None if they can."""
     if spec.execution.checkpointing.dir is None:
         return "it keeps no checkpoints, and each run of it replaces its whole output: run it again"
-    if len(spec.results) > 1:
-        return "it has several outputs, and only those of one can be replaced at once"
+    unknown = [name for name in outputs if name not in spec.results]
+    if unknown:
+        known = ", ".join(name for name in spec.results if name != MAIN) or "none, as it has one sink"
+        return f"it has no output of whole steps with this name. outputs={known}, found={', '.join(unknown)}"
     for source in spec.sources.values():
         why = source.cannot_read_again(windows.bounds[1])
         if why is not None:
@@ -118,27 +121,24 @@ def refusal(spec: JobSpec, windows: WindowRange) -> str | None:
     return None
 
 
-def backfill_spec(spec: JobSpec, step: BackfillStep, windows: WindowRange, scratch: Path) -> JobSpec:
-    """Return the job in batch mode over the records of a range, with all of its outputs in `scratch`.
-
-    A sql step before the windows keeps the records whose event time, as the windows see it, is in the range.
-    """
+def backfill_spec(spec: JobSpec, scratch: Path) -> JobSpec:
+    """Return the job in batch mode, with all of its outputs in `scratch`."""
     document = document_in_scratch(spec, scratch)
-    start, end = windows.sql_bounds
-    column, steps = quoted(step.event_time), document["steps"]
-    at = next(
-        number
-        for number, one in enumerate(spec.steps)
-        if isinstance(one, KeyedAggregateStep) and one.window is not None
-    )
-    given = list(spec.steps[at].from_)
-    read = given[0] if given else PREVIOUS if at else next(iter(spec.sources))
-    text = f"SELECT * FROM {quoted(read)} WHERE {column} >= {start} AND {column} < {end}"  # noqa: S608 - quoted names
-    limited: dict[str, Any] = {"name": _LIMITED, "sql": text, **({"from": given} if given and at else {})}
-    document["steps"] = [*steps[:at], limited, {**without(steps[at], "from")}, *steps[at + 1 :]]
     backlog = without(document["execution"].get("backlog", {}), "emit")
     document["execution"] |= {"runtime-mode": "batch", **({"backlog": backlog} if backlog else {})}
     return job_spec_from_mapping(document)
+
+
+def _steps(spec: JobSpec, plan: JobPlan, outputs: Collection[str]) -> dict[str, BackfillStep]:
+    """Return {output: the step with its windows}. Raise InvalidJobError if the rows of one cannot be replaced."""
+    found = dict[str, BackfillStep]()
+    for name in outputs or spec.results:
+        step = replaceable_step(plan, name)
+        if isinstance(step, str):
+            choose = "" if len(spec.results) == 1 else f". Choose others with --output. output={name}"
+            raise _refused(spec, step + choose)
+        found[name] = step
+    return found
 
 
 def _oldest_checkpoint(log: CheckpointLog, spec: JobSpec, plan: JobPlan) -> Manifest:
@@ -159,8 +159,8 @@ def _oldest_checkpoint(log: CheckpointLog, spec: JobSpec, plan: JobPlan) -> Mani
     return found
 
 
-def _check_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldest: Manifest) -> None:
-    whole = around(step.operator.windows, windows)
+def _check_closed(spec: JobSpec, steps: Collection[BackfillStep], windows: WindowRange, oldest: Manifest) -> None:
+    whole = around([step.operator.windows for step in steps], windows)
     if whole != windows:
         raise _refused(
             spec,
@@ -168,6 +168,11 @@ def _check_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldes
             f"replaced by parts of them. Choose bounds of windows, such as the nearest ones around it: {whole}. "
             f"range={windows}",
         )
+    for step in steps:
+        _check_step_closed(spec, step, windows, oldest)
+
+
+def _check_step_closed(spec: JobSpec, step: BackfillStep, windows: WindowRange, oldest: Manifest) -> None:
     closed_us = closed_until_us(step, oldest)
     if closed_us is None or windows.end_us > closed_us:
         until = "none" if closed_us is None else shown_time(closed_us)
@@ -196,16 +201,17 @@ def _check_published(sink: Sink, name: str, oldest: Manifest) -> None:
         raise RetryableError(msg)
 
 
-def _check_output(session: SparkSession, spec: JobSpec, plan: JobPlan, log: CheckpointLog) -> Sink:
-    """Return the sink of the job, prepared without taking it over. Raise InvalidJobError if it cannot replace rows."""
-    ((name, output),) = spec.results.items()
-    sink = open_sinks(session, spec, plan, log.store.url, Generation(0)).by_name[name]
-    why = sink.no_replacement()
-    if why is not None:
-        raise _refused(spec, f"its output cannot: {why}. sink={output.place}")
-    schema = output_schemas(plan)[name]
-    sink.prepare(schema.fields, schema.key_columns, is_fresh=False)
-    return sink
+def _checked_sinks(
+    session: SparkSession, spec: JobSpec, plan: JobPlan, log: CheckpointLog, names: Collection[str]
+) -> dict[str, Sink]:
+    """Return sinks, prepared without taking them over. Raise InvalidJobError if one cannot replace rows."""
+    sinks, schemas = open_sinks(session, spec, plan, log.store.url, Generation(0)).by_name, output_schemas(plan)
+    for name in names:
+        why = sinks[name].no_replacement()
+        if why is not None:
+            raise _refused(spec, f"its output cannot: {why}. sink={spec.results[name].place}")
+        sinks[name].prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=False)
+    return {name: sinks[name] for name in names}
 
 
 def _refused(spec: JobSpec, reason: str) -> InvalidJobError:

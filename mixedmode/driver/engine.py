@@ -16,6 +16,7 @@ from mixedmode.executor.protocol import Executor
 from mixedmode.executor.spark import SparkExecutor
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.spark.workers import check_workers
+from mixedmode.time.window_range import WindowRange
 
 __all__ = ["Engine"]
 
@@ -30,9 +31,12 @@ class Engine:
         """Raise InvalidJobError if tasks cannot run here."""
         check_workers(self.session)
 
-    def analyse(self, spec: JobSpec, where: Where) -> Analysis:
-        """Return the plan of a job, and its opened sources. Raise InvalidJobError with every problem."""
-        return analyse(self.session, spec, where)
+    def analyse(self, spec: JobSpec, where: Where, *, within: WindowRange | None = None) -> Analysis:
+        """Return the plan of a job, and its opened sources. Raise InvalidJobError with every problem.
+
+        within: windows of event time over records get only the records in this range of time.
+        """
+        return analyse(self.session, spec, where, within=within)
 
     def inputs(self, spec: JobSpec, analysis: Analysis) -> Inputs:
         """Return the inputs of a job."""

@@ -57,6 +57,7 @@ from mixedmode.spark.session import open_session
 from mixedmode.spark.settings import LOG_FILE
 from mixedmode.spark.workers import begin_workers
 from mixedmode.tasks.timing import timing_at
+from mixedmode.time.window_range import WindowRange
 
 __all__ = ["RunOptions", "Until", "run_job"]
 
@@ -68,7 +69,7 @@ class RunOptions:
     """Options of a run that are not in the job file. `stop` may be set from another thread or a signal handler.
 
     `drain` may be set likewise: the job then ends its input for good, as with Until.DRAINED.
-    `engine`: returns the engine of the run in a session.
+    `engine`: returns the engine of the run in a session. `within`: see Engine.analyse.
     """
 
     until: Until = Until.STOPPED
@@ -78,6 +79,7 @@ class RunOptions:
     drain: threading.Event | None = None
     session: SparkSession | None = None
     engine: Callable[[SparkSession], Engine] = Engine
+    within: WindowRange | None = None
 
 
 def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
@@ -97,7 +99,7 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         engine.check()
         if options.session is None:
             begin_workers(session)
-        analysis = _checked(engine, spec, where)
+        analysis = _checked(engine, spec, where, options.within)
         with _watched(engine, analysis, observer) as executor:
             run = _Run(engine, spec, analysis, options, observer, executor)
             if run.policy.mode == "batch":
@@ -118,12 +120,12 @@ def _watched(engine: Engine, analysis: Analysis, observer: Observer) -> Iterator
         yield WatchedExecutor(executor, watch)
 
 
-def _checked(engine: Engine, spec: JobSpec, where: Where) -> Analysis:
+def _checked(engine: Engine, spec: JobSpec, where: Where, within: WindowRange | None) -> Analysis:
     """Return the analysis of a job. Raise one error with every mistake; topics and databases are asked last."""
     found = [*library_problems(spec, where), *option_problems(engine.session, spec, where)]
     analysis = None
     with collecting(found):
-        analysis = engine.analyse(spec, where)
+        analysis = engine.analyse(spec, where, within=within)
     raise_all(found or connection_problems(engine.session, spec, where))
     assert analysis is not None, spec.name
     return analysis

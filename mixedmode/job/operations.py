@@ -65,12 +65,15 @@ class JobOperations:
         run_served(self.spec, self.where, until, [*observers, totals], stop, serve)
         return totals.result(self.spec, time.perf_counter() - started)
 
-    def backfill(self, start: str, end: str, *, observers: "Sequence[Observer]" = ()) -> int:
-        """Compute the windows from `start` to `end` again, and replace their rows in the output at once.
+    def backfill(
+        self, start: str, end: str, *, outputs: Sequence[str] = (), observers: "Sequence[Observer]" = ()
+    ) -> int:
+        """Compute the windows from `start` to `end` again, and replace their rows in each output at once.
 
         The same as `mixedmode run JOB --from START --to END`; the job may run meanwhile. Return the number of new rows.
 
-        start, end: bounds of windows, as times with their offset from UTC. observers: see `run`.
+        start, end: bounds of windows, as times with their offset from UTC. outputs: names of outputs; (): all of them.
+        observers: see `run`.
 
         Raises InvalidJobError, with the reason, if that cannot be done exactly; then nothing was replaced.
         """
@@ -79,7 +82,8 @@ class JobOperations:
 
         _check_observers(observers, "Job.backfill")
         windows = backfill_range(start, end)
-        return backfill(self.spec, self.where, windows, RunOptions(observers=observers)).rows
+        found = backfill(self.spec, self.where, windows, RunOptions(observers=observers), outputs)
+        return sum(one.rows for one in found)
 
     def validate(self, *, connect: bool = False) -> dict[str, pa.Schema]:
         """Check the job, its SQL and its columns, as `mixedmode validate` does.

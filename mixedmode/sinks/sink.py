@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.sinks.files import SinkTask
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 #: called with the first rows of an epoch, the total number of rows, and the name of the output
 Show = Callable[[pa.Table, int, str], None]
@@ -128,14 +128,15 @@ class Sink(Protocol):
         """Return why rows that were published cannot be replaced, as a clause; None if they can. Changes nothing."""
         return "rows that were written there cannot be replaced"
 
-    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
-        """Replace all published rows of the windows in the range by `rows`: all of them, or none.
+    def replace_windows(self, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
+        """Replace all published rows of the windows of a range by `rows`: all of them, or none.
 
-        rows: the columns of the output. before: the oldest epoch to which the job may go back; the rows in the range
-        are of this epoch or of earlier ones. Called after `prepare`, also while the job runs. Raises RetryableError if
-        nothing was replaced because of something outside, and InvalidJobError if the rows cannot be replaced.
+        rows: the columns of the output. replaced: the rows of the windows. before: the oldest epoch to which the job
+        may go back; the rows of the windows are of this epoch or of earlier ones. Called after `prepare`, also while
+        the job runs. Raises RetryableError if nothing was replaced because of something outside, and InvalidJobError
+        if the rows cannot be replaced.
         """
-        raise AssertionError(self.no_replacement(), rows.num_rows, windows, before)
+        raise AssertionError(self.no_replacement(), rows.num_rows, replaced, before)
 
 
 def staging_folder(checkpoint_dir: Path | str, name: str = "", kind: str = "staged") -> str:

@@ -1,4 +1,4 @@
-"""The windows of an output that a backfill replaces: those that lie in a range of time as a whole. Pure."""
+"""The range of event time of a backfill, and the rows of its windows in an output. Pure."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,9 @@ import pyarrow.compute as pc
 
 from mixedmode.time.epoch import shown_time
 
-__all__ = ["BOUND_TYPE", "END_COLUMN", "START_COLUMN", "WindowRange"]
+__all__ = ["BOUND_TYPE", "Bound", "ReplacedRows", "WindowRange"]
 
-#: the columns of an output that hold the bounds of windows
-START_COLUMN, END_COLUMN = "window_start", "window_end"
+#: the type of the columns with the bounds of windows
 BOUND_TYPE = pa.timestamp("us", "UTC")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -26,26 +25,64 @@ class WindowRange:
     @property
     def bounds(self) -> tuple[datetime, datetime]:
         """Return both bounds as instants in UTC."""
-        return _EPOCH + timedelta(microseconds=self.start_us), _EPOCH + timedelta(microseconds=self.end_us)
+        return _instant(self.start_us), _instant(self.end_us)
 
     @property
     def sql_bounds(self) -> tuple[str, str]:
         """Return both bounds as literals of Spark SQL, whose years have four digits."""
-        start, end = (f"TIMESTAMP '{bound.isoformat(sep=' ')}'" for bound in self.bounds)
+        start, end = map(_literal, self.bounds)
         return start, end
-
-    @property
-    def arrow_bounds(self) -> tuple[pa.Scalar, pa.Scalar]:
-        """Return both bounds with the type of the columns."""
-        return pa.scalar(self.start_us, BOUND_TYPE), pa.scalar(self.end_us, BOUND_TYPE)
-
-    def has(self, rows: pa.Table) -> pa.ChunkedArray:
-        """Return for (n,) rows with the bounds of windows (n,) booleans: whether the window lies in the range."""
-        start, end = self.arrow_bounds
-        inside = pc.and_(
-            pc.greater_equal(rows.column(START_COLUMN), start), pc.less_equal(rows.column(END_COLUMN), end)
-        )
-        return pc.fill_null(inside, False)
 
     def __str__(self) -> str:
         return f"{shown_time(self.start_us)} to {shown_time(self.end_us)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A column of an output with the start or the end of windows, and a time: microseconds since 1970, UTC."""
+
+    column: str
+    at_us: int
+
+    @property
+    def instant(self) -> datetime:
+        """Return the time as an instant in UTC."""
+        return _instant(self.at_us)
+
+    @property
+    def scalar(self) -> pa.Scalar:
+        """Return the time with the type of the column."""
+        return pa.scalar(self.at_us, BOUND_TYPE)
+
+    @property
+    def literal(self) -> str:
+        """Return the time as a literal of Spark SQL, whose years have four digits."""
+        return _literal(self.instant)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplacedRows:
+    """The rows of an output whose windows lie in a range: `least.column >= least` and `greatest.column <= greatest`.
+
+    Example: hours from 10:00 to 12:00 are the rows with window_start >= 10:00 and window_end <= 12:00; of an output
+    that has only their start, as `hour`, those with hour >= 10:00 and hour <= 11:59:59.999999.
+    """
+
+    least: Bound
+    greatest: Bound
+
+    def has(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return for (n,) rows (n,) booleans: whether the row is one of these; False if a bound is NULL."""
+        inside = pc.and_(
+            pc.greater_equal(rows.column(self.least.column), self.least.scalar),
+            pc.less_equal(rows.column(self.greatest.column), self.greatest.scalar),
+        )
+        return pc.fill_null(inside, False)
+
+
+def _instant(at_us: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=at_us)
+
+
+def _literal(instant: datetime) -> str:
+    return f"TIMESTAMP '{instant.isoformat(sep=' ')}'"

@@ -20,4 +20,4 @@ def test_a_backfill_needs_both_bounds_and_no_options_of_a_running_job(
     job = Job("j", sources={"t": Source.parquet(tmp_path / "in")}, mode="batch").sql("SELECT * FROM t")
     (tmp_path / "job.yaml").write_text(job.write(Sink.console()).to_yaml())
     with pytest.raises(InvalidJobError, match="needs both --from and --to, and ends by itself"):
-        run_backfill(load_job(tmp_path / "job.yaml"), start, end, alone=alone)
+        run_backfill(load_job(tmp_path / "job.yaml"), start, end, [], alone=alone)

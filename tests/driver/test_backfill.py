@@ -1,6 +1,8 @@
 """A backfill replaces the windows of its range by those of the corrected history, and nothing else."""
 
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,11 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode import Job, Sink, Source
+from mixedmode.analysis.job import analyse
 from mixedmode.config import SinkSpec, SourceSpec
 from mixedmode.driver.backfill import backfill, backfill_range, refusal
 from mixedmode.driver.run import RunOptions
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.plan.backfill import BackfillStep, closed_until_us, replaceable_step
+from mixedmode.plan.job_plan import ResultPlan
+from mixedmode.plan.reads import Reads
 from mixedmode.sinks.table import read_output
 from mixedmode.testing.local_plan import local_plan
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
@@ -94,27 +99,89 @@ def test_open_windows_and_windows_that_late_records_may_change_are_refused(spark
     for end, is_closed in ((5, True), (6, False)):  # the watermark is 07:10
         windows = backfill_range("2024-01-01T02:00:00Z", f"2024-01-01T0{end}:00:00Z")
         if is_closed:
-            assert backfill(job.spec, job.where, windows, options).rows == 2 * (end - 2)
+            assert [one.rows for one in backfill(job.spec, job.where, windows, options)] == [2 * (end - 2)]
         else:
             with pytest.raises(InvalidJobError, match="windows of the range are open"):
                 backfill(job.spec, job.where, windows, options)
 
 
 @pytest.mark.spark
-def test_the_only_one_of_outputs_is_replaced_and_several_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_output_of_a_sql_file_has_its_windows_replaced_under_the_names_that_it_gives_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Hours by their start in files, two hours each hour by their end in a database, and rows, which are refused."""
     write_json(tmp_path / "in", "0.json", HISTORY)
-    source = Source.json(tmp_path / "in", schema="k string, n long, at timestamp", event_time="at")
-    kept = {"checkpoint_dir": tmp_path / "c", "checkpoints_retained": 1}
-    job = Job("hourly", sources={"t": source}, mode="mixed", spark=SPARK, **kept)  # type: ignore[arg-type]
-    hours = job.source("t").key_by("k", name="hours").window(tumbling="1h").aggregate(n="count(*)", total="sum(n)")
-    job = job.output("hours", hours, Sink.parquet(tmp_path / "out"))
-    feed = [lambda: write_json(tmp_path / "in", "1.json", LATER)]
-    run(job, spark, clock=ManualClock(1_800_000_000_000), feed=feed)
+    job = Job.from_file(_sql_file(tmp_path))
+    clock, feed = ManualClock(1_800_000_000_000), [lambda: write_json(tmp_path / "in", "1.json", LATER)]
+    run(job, spark, clock=clock, feed=feed)
     write_json(tmp_path / "in", "2.json", FORGOTTEN)
     windows, options = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T04:00:00Z"), RunOptions(session=spark)
-    assert backfill(job.spec, job.where, windows, options).rows == 5
-    assert rows_of(read_output(tmp_path / "out")) == hourly([*HISTORY, *FORGOTTEN])
-    assert "has several outputs" in (refusal(job.output("two", hours, Sink.console()).spec, windows) or "")
+    with pytest.raises(InvalidJobError, match=r"no step with windows.* Choose others with --output\. output=raw\."):
+        backfill(job.spec, job.where, windows, options)
+    unlike = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T03:30:00Z")
+    with pytest.raises(InvalidJobError, match="does not end where one ends"):
+        backfill(job.spec, job.where, unlike, options, ["pairs"])
+    found = backfill(job.spec, job.where, windows, options, ["hours", "pairs"])
+    assert [one.rows for one in found] == [5, 1]
+    rows = read_output(tmp_path / "hours").to_pylist()
+    assert {(row["hour"], row["k"], row["n"], row["total"]) for row in rows} == hourly([*HISTORY, *FORGOTTEN])
+    with closing(sqlite3.connect(tmp_path / "t.db")) as database:
+        pairs = database.execute("SELECT substr(upto, 12, 2), total FROM pairs").fetchall()
+    assert {(int(upto), total) for upto, total in pairs} == {
+        (end, sum(one["n"] for one in given if end - 2 <= int(one["at"][11:13]) < end))
+        for end in range(1, 10)
+        for given in [[*HISTORY, *(FORGOTTEN if end == 4 else ()), *(LATER if end > 8 else ())]]
+    }
+
+
+def _sql_file(folder: Path) -> Path:
+    file = folder / "hourly.sql"
+    file.write_text(
+        f"""
+        SET execution.checkpointing.dir = '{folder}/c';
+        SET execution.checkpointing.num-retained = 1;
+        CREATE TEMPORARY VIEW t (k STRING, n BIGINT, at TIMESTAMP) USING json OPTIONS (path '{folder}/in');
+        CREATE STREAMING TABLE hours USING parquet TBLPROPERTIES ('path' = '{folder}/hours') AS
+          SELECT window.start AS hour, k, count(*) AS n, sum(n) AS total
+          FROM STREAM t WATERMARK at DELAY OF INTERVAL 0 SECONDS WHERE n >= 0
+          GROUP BY window(at, '1 hour'), k HAVING count(*) > 0;
+        CREATE STREAMING TABLE pairs USING sqlite TBLPROPERTIES ('path' = '{folder}/t.db', 'table' = 'pairs') AS
+          SELECT window.end AS upto, sum(n) AS total
+          FROM STREAM t WATERMARK at DELAY OF INTERVAL 0 SECONDS GROUP BY window(at, '2 hours', '1 hour');
+        CREATE STREAMING TABLE raw USING parquet TBLPROPERTIES ('path' = '{folder}/raw') AS SELECT * FROM STREAM t;
+        """,
+        encoding="utf-8",
+    )
+    return file
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("select", "why"),
+    [
+        ("window.start + INTERVAL 1 HOUR AS hour", "do not have the start or the end of the windows as a timestamp"),
+        ("window", "do not have the start or the end of the windows as a timestamp of its own. Select it, such as"),
+        ("window.start AS hour, to_json(named_struct('k', k)) AS j", "Spark runs the SQL after the windows"),
+        ("window.start AS hour, window.start AS again", None),
+    ],
+)
+def test_sql_after_the_windows_may_rename_their_bounds_and_not_change_them(
+    spark: SparkSession, tmp_path: Path, select: str, why: str | None
+) -> None:
+    write_json(tmp_path / "in", "0.json", HISTORY)
+    source = Source.json(tmp_path / "in", schema="k string, n long, at timestamp", event_time="at")
+    job = Job("hourly", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    written = job.sql(f"SELECT {select}, k, sum(n) AS n FROM t GROUP BY window(at, '1 hour'), k")
+    spec = written.write(Sink.parquet(tmp_path / "out")).spec
+    within = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T04:00:00Z")
+    found = replaceable_step(analyse(spark, spec, lambda *_: "job").plan, "")
+    limited = analyse(spark, spec, lambda *_: "job", within=within).plan
+    assert "at` >= TIMESTAMP '2024-01-01 02:00:00+00:00'" in limited.stages[0].reads.sql[-1].text
+    assert limited.direct, "tasks read the files, and skip what is not in the range"
+    if why is None:
+        assert isinstance(found, BackfillStep)
+    else:
+        assert why in str(found)
 
 
 @pytest.mark.spark
@@ -127,7 +194,7 @@ def test_rows_that_are_committed_and_not_yet_published_are_not_replaced(spark: S
     with pytest.raises(RetryableError, match="committed and not yet published"):
         backfill(job.spec, job.where, windows, options)
     run(job, spark, clock=clock)
-    assert backfill(job.spec, job.where, windows, options).rows == 4
+    assert [one.rows for one in backfill(job.spec, job.where, windows, options)] == [4]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +238,9 @@ def test_a_job_is_refused_whose_history_or_output_is_not_replaceable(tmp_path: P
     assert why(files) is None
     assert "keeps no checkpoints" in (why(files, mode="batch", checkpoint_dir=None) or "")
     assert "may have deleted old records" in (why(kafka) or "")
+    job = Job("j", sources={"t": files}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    job = job.output("rows", job.source("t").sql("SELECT * FROM t"), Sink.parquet(tmp_path / "out"))
+    assert "no output of whole steps with this name. outputs=rows, found=row" in (refusal(job.spec, day, ["row"]) or "")
 
 
 @pytest.mark.parametrize(
@@ -190,7 +260,7 @@ def test_only_steps_that_keep_windows_apart_can_be_computed_again(
     source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
     job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
     spec = step(job.key_by("k")).aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out")).spec
-    found = replaceable_step(local_plan(spec, lambda *_: "job", {}))
+    found = replaceable_step(local_plan(spec, lambda *_: "job", {}), "")
     if why is None:
         assert isinstance(found, BackfillStep)
     else:
@@ -208,7 +278,7 @@ def test_windows_are_closed_once_the_watermark_is_beyond_their_allowed_lateness(
     source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
     job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c").key_by("k")
     counted = job.window(tumbling="1h", allowed_lateness="1h").aggregate(n="count(*)")
-    step = replaceable_step(local_plan(counted.write(Sink.parquet(tmp_path / "out")).spec, lambda *_: "job", {}))
+    step = replaceable_step(local_plan(counted.write(Sink.parquet(tmp_path / "out")).spec, lambda *_: "job", {}), "")
     assert isinstance(step, BackfillStep)
     assert closed_until_us(step, replace(a_manifest(), watermark_us=watermark_us)) == closed_us
     assert closed_until_us(step, replace(a_manifest(), watermark_us=watermark_us, is_final=True)) == MAX_TIME_US
@@ -218,6 +288,7 @@ def test_without_a_keyed_step_no_range_is_ever_closed(tmp_path: Path) -> None:
     source = Source.parquet(tmp_path / "in", schema="k string, v long, at timestamp", event_time="at")
     job = Job("j", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c").key_by("k")
     spec = job.aggregate(n="count(*)").write(Sink.parquet(tmp_path / "out")).spec
-    found = replaceable_step(replace(local_plan(spec, lambda *_: "job", {}), stages=()))
+    rows = ResultPlan(Reads(("t",), sources=("t",)), (), ())
+    found = replaceable_step(replace(local_plan(spec, lambda *_: "job", {}), results={"": rows}), "")
     assert isinstance(found, str)
     assert "no watermark ever closes the range" in found

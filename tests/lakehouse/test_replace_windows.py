@@ -16,14 +16,14 @@ from mixedmode.connectors.lakehouse.table import LakeTable, Mark
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import Bound, ReplacedRows
 from tests.lakehouse.tables import FORMATS_AND_MODES, Format, rows_of, sink
 from tests.staging import stage
 
 TIME = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema([("window_start", TIME), ("window_end", TIME), ("k", pa.string()), ("n", pa.int64())])
 KEY = ["window_start", "window_end", "k"]
-HOURS_1_TO_3 = WindowRange(3_600_000_000, 3 * 3_600_000_000)
+HOURS_1_TO_3 = ReplacedRows(Bound("window_start", 3_600_000_000), Bound("window_end", 3 * 3_600_000_000))
 Row = tuple[int, str, int]
 
 

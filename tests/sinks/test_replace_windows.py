@@ -20,7 +20,7 @@ from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import parsed_files, superseded
 from mixedmode.sinks.row_files import Compression
 from mixedmode.sinks.table import read_output
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import Bound, ReplacedRows, WindowRange
 from tests.staging import stage
 from tests.walk.faults import Faults, KillAtStep, Killed
 
@@ -81,7 +81,8 @@ class Windows:
         return [row for row in self.rows if not (row["window_start"] >= start and row["window_end"] <= end)] + rows
 
     def replace(self, rows: list[Row], windows: WindowRange, before: int) -> None:
-        self.sink.replace_windows(pa.Table.from_pylist(rows, pa.schema(FIELDS)), windows, Epoch(before))
+        replaced = ReplacedRows(Bound("window_start", windows.start_us), Bound("window_end", windows.end_us))
+        self.sink.replace_windows(pa.Table.from_pylist(rows, pa.schema(FIELDS)), replaced, Epoch(before))
 
     def read(self) -> list[Row]:
         return in_order(read_output(self.url).to_pylist())

@@ -17,7 +17,7 @@ from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Sink
 from mixedmode.sinks.tables import table_sink
 from mixedmode.sinks.tables.database import LostConnectionError
-from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
+from mixedmode.time.window_range import Bound, ReplacedRows
 from tests.services.fixtures import Database, Postgres
 from tests.tables.places import FIELDS, Place, up
 
@@ -149,13 +149,17 @@ def test_a_schema_is_created_and_has_bookkeeping_of_its_own(database: Database, 
     ]
 
 
-@pytest.mark.parametrize("keys", [(), ("k", START_COLUMN)], ids=["appends", "upserts"])
+#: columns with the bounds of windows
+START, END = "from %s", "to %(t)s"
+
+
+@pytest.mark.parametrize("keys", [(), ("k", START)], ids=["appends", "upserts"])
 def test_a_percent_sign_in_any_name_is_no_placeholder(
     database: Database, postgres_place: Place, keys: tuple[str, ...]
 ) -> None:
     """Each statement of the sink runs: creating, writing, going back, replacing windows."""
     start = datetime(2024, 1, 1, tzinfo=UTC)
-    bounds = [pa.field(name, pa.timestamp("us", "UTC")) for name in (START_COLUMN, END_COLUMN)]
+    bounds = [pa.field(name, pa.timestamp("us", "UTC")) for name in (START, END)]
     fields = [*FIELDS, pa.field("100%s", pa.int64()), *bounds]
     rows = [("a", 1, 5, start, start + timedelta(hours=1)), ("b", 2, 6, start, start + timedelta(hours=9))]
     sink = postgres_place.sink(database=PostgresTable(database.url, "%s %", "a %(b)s", "place"))
@@ -165,7 +169,8 @@ def test_a_percent_sign_in_any_name_is_no_placeholder(
         sink.publish(Epoch(epoch), [postgres_place.stage(sink, epoch, staged, fields=fields)])
     assert sink.roll_back(Epoch(0)) >= 2
     start_us = int(start.timestamp()) * 1_000_000
-    sink.replace_windows(pa.table([[]] * 5, pa.schema(fields)), WindowRange(start_us, start_us + 10**10), Epoch(0))
+    replaced = ReplacedRows(Bound(START, start_us), Bound(END, start_us + 10**10))
+    sink.replace_windows(pa.table([[]] * 5, pa.schema(fields)), replaced, Epoch(0))
     assert database.sql('SELECT k, n, "100%s" FROM "%s %"."a %(b)s"') == [("b", 2, 6)]
 
 

@@ -10,7 +10,7 @@ from mixedmode.checkpoint.contents import NOTHING, content_after
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.sinks.tables.table_sink import TableSink
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import Bound, ReplacedRows
 from tests.checkpoint.examples import a_manifest
 from tests.tables.places import Place, Row
 
@@ -22,7 +22,7 @@ FIELDS = (
     pa.field("n", pa.int64()),
 )
 KEY = ("window_start", "window_end", "k")
-HOURS_1_TO_3 = WindowRange(3_600_000_000, 3 * 3_600_000_000)
+HOURS_1_TO_3 = ReplacedRows(Bound("window_start", 3_600_000_000), Bound("window_end", 3 * 3_600_000_000))
 
 
 def window(hour: int, k: str | None, n: int) -> Row:

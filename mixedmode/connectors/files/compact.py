@@ -248,7 +248,7 @@ def _rows_outside(
     assert plan.replacement is not None, plan
     inputs = {path for merge in plan.merges for path in merge.inputs}
     return {
-        file: ~np.asarray(plan.replacement.windows.has(read_rows(store, path, description)))
+        file: ~np.asarray(plan.replacement.replaced.has(read_rows(store, path, description)))
         for file, (path, _) in files.items()
         if path in inputs
     }

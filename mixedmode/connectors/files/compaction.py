@@ -25,11 +25,11 @@ from mixedmode.checkpoint.output_paths import OutputFile
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import CorruptStateError
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 #: what `CompactionPlan.oldest` is while no rows were replaced
 NEVER_REPLACED = Epoch(0)
-_PLAN = DocumentKind("mixedmode-compaction", 3, "the plan of a compaction")
+_PLAN = DocumentKind("mixedmode-compaction", 4, "the plan of a compaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +42,10 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """Rows of windows that are replaced in a merge: those of the range go, those of the file `rows` come last."""
+    """Rows of windows that are replaced in a merge: `replaced` go, those of the file `rows` come last."""
 
-    start_us: int
-    end_us: int
+    replaced: ReplacedRows
     rows: str
-
-    @property
-    def windows(self) -> WindowRange:
-        """The windows whose rows are replaced."""
-        return WindowRange(self.start_us, self.end_us)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,39 +33,42 @@ from mixedmode.sinks.files import EPOCH_COLUMN, SinkTask
 from mixedmode.sinks.publish import OutputDescription, read_output_description
 from mixedmode.sinks.read_files import OP_COLUMN, FileGoneError, read_rows
 from mixedmode.sinks.row_files import open_row_file
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 __all__ = ["replace_windows"]
 
 _INSERT = "insert"
 
 
-def replace_windows(task: SinkTask, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
+def replace_windows(task: SinkTask, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
     """Replace the rows of windows; see Sink.replace_windows. Every file of the output is read."""
     description = read_output_description(ObjectStore(task.url))
     assert description is not None, "prepared"
     while True:
         with suppress(FileGoneError, ChangedMeanwhileError):  # another process changed the folder
-            _replace(task, description, rows, windows, before)
+            _replace(task, description, rows, replaced, before)
             return
 
 
 def _replace(
-    task: SinkTask, description: OutputDescription, rows: pa.Table, windows: WindowRange, before: Epoch
+    task: SinkTask, description: OutputDescription, rows: pa.Table, replaced: ReplacedRows, before: Epoch
 ) -> None:
     """Raise FileGoneError or ChangedMeanwhileError if another process changed the folder before the plan is stored."""
     store = ObjectStore(task.url)
     number, files, oldest = finished(task, description)
-    inside = _files_to_merge(store, description, files, windows, before)
+    inside = _files_to_merge(store, description, files, replaced, before)
     if not inside:
         if rows.num_rows:
             raise InvalidJobError(_NO_FILE.format(folder=store.url, before=before))
         return
     first, last = min(file.first for file in inside), max(file.last for file in inside)
     given = output_paths.replacement_path(number, uuid.uuid4().hex, task.extension)
-    _store_rows(store, task, description, rows, given, epoch=last)
+    names = read_rows(store, files[inside[-1]][0], description).column_names  # of a row that is added, some have _op
+    rows = rows.append_column(OP_COLUMN, pa.array([_INSERT] * rows.num_rows, pa.string()))
+    rows = rows.append_column(EPOCH_COLUMN, pa.array([int(last)] * rows.num_rows, pa.int64()))
+    _store_rows(store, task, rows.select(names), given)
     merge = merge_of(OutputFile("", first, last, -1, number, task.extension), files, inside)
-    replacement = Replacement(windows.start_us, windows.end_us, given)
+    replacement = Replacement(replaced, given)
     plan = CompactionPlan(before, False, (merge,), max(oldest, before), replacement)
     if not put_plan(store, number, plan):
         store.delete([given])
@@ -79,7 +82,7 @@ def _files_to_merge(
     store: ObjectStore,
     description: OutputDescription,
     files: Mapping[OutputFile, tuple[str, int]],
-    windows: WindowRange,
+    replaced: ReplacedRows,
     before: Epoch,
 ) -> Sequence[OutputFile]:
     """Return the files to merge: those with rows of the windows, and all between them; without any, the newest one.
@@ -88,7 +91,7 @@ def _files_to_merge(
     """
     touched = []
     for file, (path, _) in files.items():
-        if pc.any(windows.has(read_rows(store, path, description))).as_py():
+        if pc.any(replaced.has(read_rows(store, path, description))).as_py():
             touched.append(file)
             if file.last >= before:
                 raise InvalidJobError(_TOO_NEW.format(epoch=file.last, before=before, folder=store.url))
@@ -108,14 +111,8 @@ def _whole_epochs(old: Sequence[OutputFile], touched: Sequence[OutputFile]) -> t
         first, last = wider
 
 
-def _store_rows(
-    store: ObjectStore, task: SinkTask, description: OutputDescription, rows: pa.Table, path: str, *, epoch: Epoch
-) -> None:
-    """Store the new rows in the format of the output, as rows of an epoch, the last one that is merged."""
-    rows = rows.select([column.name for column in description.columns])
-    if description.key_columns:
-        rows = rows.append_column(OP_COLUMN, pa.array([_INSERT] * rows.num_rows, pa.string()))
-    rows = rows.append_column(EPOCH_COLUMN, pa.array([int(epoch)] * rows.num_rows, pa.int64()))
+def _store_rows(store: ObjectStore, task: SinkTask, rows: pa.Table, path: str) -> None:
+    """Store the new rows in the format of the output."""
     with temporary_folder("backfill-") as folder:
         local = folder / "rows"
         file = open_row_file(local, rows.schema, task.format, task.compression)

@@ -32,7 +32,7 @@ from mixedmode.sinks.publish import (
     read_output_description,
 )
 from mixedmode.sinks.sink import Sink, SinkContext
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 
 def open_file_sink(spec: FileSinkSpec, context: SinkContext) -> "FileSink":
@@ -233,8 +233,8 @@ class FileSink(Sink):
         return "it is partitioned, and rows of several folders cannot be replaced at once"
 
     @override
-    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
-        replace_windows(self.task, rows, windows, before)
+    def replace_windows(self, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
+        replace_windows(self.task, rows, replaced, before)
 
     def _obstacle(self, after: Epoch) -> str | None:
         _, plan = newest_plan(self.store)

@@ -65,7 +65,7 @@ from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
 from mixedmode.spark.errors import spark_text
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 _CAUSE_LENGTH_MAX = 500
 _REPEATS = 4  # of a commit, after others have come in between
@@ -200,14 +200,14 @@ class LakehouseSink(StagedSink):
         return None
 
     @override
-    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
+    def replace_windows(self, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
         """Replace also rows of these windows that others wrote: a row does not say who wrote it."""
         names = self._ready.names
         with self._outside("replace windows of", then=_BACKFILL_AGAIN):
             given = replacing_rows(rows, names, before)
             self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
             check_owner(self._newest_mark(), self.owner(), self._where)
-            sql, mark = replace_sql(self._table.name, names, windows), self._mark("backfill", before, 0)
+            sql, mark = replace_sql(self._table.name, names, replaced), self._mark("backfill", before, 0)
             _repeated(lambda: self._table.write(sql, mark))
         reach("table-committed", before)
 

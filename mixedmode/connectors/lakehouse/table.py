@@ -21,7 +21,7 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.calls import quoted
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.spark.frames import spark_schema
-from mixedmode.time.window_range import BOUND_TYPE, END_COLUMN, START_COLUMN, WindowRange
+from mixedmode.time.window_range import BOUND_TYPE, ReplacedRows
 
 #: what a commit did: wrote an epoch; wrote a batch run; went back to `epoch`; closed an abandoned past; replaced the
 #: rows of windows
@@ -235,15 +235,15 @@ def insert_sql(table: str, names: Sequence[str], *, overwrites: bool = False) ->
     return f"INSERT {'OVERWRITE' if overwrites else 'INTO'} {table} ({columns}) SELECT {columns} FROM {STAGED_VIEW}"
 
 
-def replace_sql(table: str, names: Sequence[str], windows: WindowRange) -> str:
+def replace_sql(table: str, names: Sequence[str], replaced: ReplacedRows) -> str:
     """Return the statement that replaces the rows of windows by the staged rows, in one commit. No row matches."""
-    start, end = windows.sql_bounds
+    least, greatest = replaced.least, replaced.greatest
     into, given = ", ".join(map(quoted, names)), ", ".join(f"s.{quoted(name)}" for name in names)
     return (
-        f"MERGE INTO {table} t USING {STAGED_VIEW} s ON t.{quoted(START_COLUMN)} = s.{NEVER}"
+        f"MERGE INTO {table} t USING {STAGED_VIEW} s ON t.{quoted(least.column)} = s.{NEVER}"
         f" WHEN NOT MATCHED THEN INSERT ({into}) VALUES ({given})"
-        f" WHEN NOT MATCHED BY SOURCE AND t.{quoted(START_COLUMN)} >= {start} AND t.{quoted(END_COLUMN)} <= {end}"
-        " THEN DELETE"
+        f" WHEN NOT MATCHED BY SOURCE AND t.{quoted(least.column)} >= {least.literal}"
+        f" AND t.{quoted(greatest.column)} <= {greatest.literal} THEN DELETE"
     )
 
 

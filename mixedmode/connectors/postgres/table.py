@@ -10,6 +10,7 @@ Values are literals, because psycopg would take a `%` in a name for a placeholde
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import psycopg
@@ -37,7 +38,7 @@ from mixedmode.sinks.tables.database import (
 )
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name, quoted
 from mixedmode.sinks.tables.ledger import ENTRY_COLUMNS, LEDGER, Entry, entry_of, row_of
-from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 __all__ = ["PostgresTable"]
 
@@ -211,11 +212,10 @@ class PostgresTransaction(Transaction):
         return self._connection.execute(statement).rowcount
 
     @override
-    def delete_windows(self, windows: WindowRange) -> None:
-        start, end = map(sql.Literal, windows.bounds)
-        columns = map(sql.Identifier, (START_COLUMN, END_COLUMN))
-        statement = sql.SQL("DELETE FROM {} WHERE {} >= {start} AND {} <= {end}")
-        self._connection.execute(statement.format(self._target, *columns, start=start, end=end))
+    def delete_windows(self, replaced: ReplacedRows) -> None:
+        bounds = [(sql.Identifier(one.column), sql.Literal(one.instant)) for one in (replaced.least, replaced.greatest)]
+        statement = sql.SQL("DELETE FROM {} WHERE {} >= {} AND {} <= {}")
+        self._connection.execute(statement.format(self._target, *chain.from_iterable(bounds)))
 
     @override
     def begin(self, shape: Shape, *, saves: Epoch | None) -> None:

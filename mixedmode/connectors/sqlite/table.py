@@ -35,7 +35,7 @@ from mixedmode.sinks.tables.database import (
 from mixedmode.sinks.tables.history import HISTORY_COLUMNS, HistoryTable, history_name
 from mixedmode.sinks.tables.history import quoted as _quoted
 from mixedmode.sinks.tables.ledger import ENTRY_COLUMNS, LEDGER, Entry, entry_of, row_of
-from mixedmode.time.window_range import END_COLUMN, START_COLUMN, WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 __all__ = ["SqliteTable"]
 
@@ -260,10 +260,11 @@ class SqliteTransaction(Transaction):
         return self._connection.execute(statement, [epoch]).rowcount
 
     @override
-    def delete_windows(self, windows: WindowRange) -> None:
+    def delete_windows(self, replaced: ReplacedRows) -> None:
         """Compare the texts of the instants, which have one length, so that their order is that of the instants."""
-        bounds = values_of(pa.chunked_array([pa.array(windows.arrow_bounds)]))
-        condition = f"{_quoted(START_COLUMN)} >= ? AND {_quoted(END_COLUMN)} <= ?"
+        least, greatest = replaced.least, replaced.greatest
+        bounds = values_of(pa.chunked_array([pa.array([least.scalar, greatest.scalar])]))
+        condition = f"{_quoted(least.column)} >= ? AND {_quoted(greatest.column)} <= ?"
         self._connection.execute(f"DELETE FROM {_quoted(self._table)} WHERE {condition}", bounds)
 
     @override

@@ -13,7 +13,7 @@ import pyarrow as pa
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.sinks.tables.history import HistoryTable
 from mixedmode.sinks.tables.ledger import Entry
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 #: the column that says how a row with a key is applied, and its value for rows that are deleted
 OP_COLUMN, DELETE = "_op", "delete"
@@ -126,7 +126,7 @@ class Transaction(Protocol):
         """Delete the rows of later epochs from a table without a key; return their number."""
 
     @abstractmethod
-    def delete_windows(self, windows: WindowRange) -> None:
+    def delete_windows(self, replaced: ReplacedRows) -> None:
         """Delete the rows of the windows in a range."""
 
     @abstractmethod

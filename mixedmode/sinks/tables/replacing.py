@@ -15,7 +15,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.tables.database import OP_COLUMN, RefusedError, Shape, Transaction
 from mixedmode.sinks.tables.ledger import Entry, Writer
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 __all__ = ["replace_rows"]
 
@@ -24,7 +24,7 @@ _INSERT = "insert"
 
 
 def replace_rows(
-    transaction: Transaction, writer: Writer, shape: Shape, rows: pa.Table, windows: WindowRange, before: Epoch
+    transaction: Transaction, writer: Writer, shape: Shape, rows: pa.Table, replaced: ReplacedRows, before: Epoch
 ) -> None:
     """Delete the rows of the windows, and insert `rows`.  before: see Sink.replace_windows.
 
@@ -38,7 +38,7 @@ def replace_rows(
         if rows.column(name).null_count:
             msg = "a key column is NULL"
             raise RefusedError(msg, column=name)
-    transaction.delete_windows(windows)
+    transaction.delete_windows(replaced)
     _end_history(transaction, entry, before)
     transaction.begin(shape, saves=None)
     given = _with_own_columns(rows, shape, before)

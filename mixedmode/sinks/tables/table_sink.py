@@ -49,7 +49,7 @@ from mixedmode.sinks.tables.ledger import (
 from mixedmode.sinks.tables.refused_rows import check_keys, first_refused, refused
 from mixedmode.sinks.tables.replacing import replace_rows
 from mixedmode.sinks.tables.roll_back import mark_at, obstacle, prepare_history, roll_back
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows
 
 __all__ = ["TableSink"]
 
@@ -210,12 +210,12 @@ class TableSink(StagedSink):
         return None
 
     @override
-    def replace_windows(self, rows: pa.Table, windows: WindowRange, before: Epoch) -> None:
+    def replace_windows(self, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
         shape, writer = self._shape, self._identified()
         assert shape is not None, "a sink is prepared before rows are replaced"
 
         def replace(transaction: Transaction) -> None:
-            replace_rows(transaction, writer, shape, rows, windows, before)
+            replace_rows(transaction, writer, shape, rows, replaced, before)
             reach("table-applied", before)
 
         try:
