@@ -17,8 +17,7 @@ from mixedmode.operators.aggregate import (
 from mixedmode.operators.classes import GivenClass
 from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import KeyedStage
-from mixedmode.tasks.batches import KEY_PREFIX
+from mixedmode.plan.stages import KeyedStage, key_column
 from mixedmode.tasks.block_rows import BlockKind
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.timing import Timing
@@ -88,7 +87,7 @@ def map_side(stage: KeyedStage, *, parallelism: int, slice_bytes: int) -> MapSid
 def input_batches(*, rows: int, rows_per_batch: int, keys: int) -> list[pa.RecordBatch]:
     """Input of the stage's map side: keys drawn evenly from `keys`, and random values."""
     rng = np.random.default_rng(7)
-    columns = {f"{KEY_PREFIX}0": pa.array(rng.integers(0, keys, rows)), argument_name(0): pa.array(rng.random(rows))}
+    columns = {key_column(0): pa.array(rng.integers(0, keys, rows)), argument_name(0): pa.array(rng.random(rows))}
     batches: list[pa.RecordBatch] = pa.table(columns).to_batches(max_chunksize=rows_per_batch)
     return batches
 

@@ -22,8 +22,7 @@ from mixedmode.executor.stage_tasks import epoch_result, map_side, measure_task,
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan
-from mixedmode.plan.stages import ALL_ROWS, KeyedStage
-from mixedmode.tasks.batches import KEY_PREFIX
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage, key_column
 from mixedmode.tasks.exchange import ROW_PREFIX, MapSide
 from mixedmode.tasks.measuring import MeasureTask
 from mixedmode.tasks.numbers import TaskNumbers
@@ -145,13 +144,13 @@ def _stage_columns(table: pa.Table, stage: KeyedStage, plan: JobPlan, number: in
     side = stage.sides[number] if stage.sides else None
     keys = [field.name for field in stage.key_fields] if side is None else [_column(text) for text in side.keys]
     columns = {
-        f"{KEY_PREFIX}{i}": pa.array(np.full(len(table), fill_value=True))
+        key_column(i): pa.array(np.full(len(table), fill_value=True))
         if name == ALL_ROWS.name
         else table.column(name.lower())
         for i, name in enumerate(keys)
     }
     if side is not None and not side.keys:  # its rows go to every subtask
-        columns = {f"{KEY_PREFIX}{i}": pa.nulls(len(table), field.type) for i, field in enumerate(stage.key_fields)}
+        columns = {key_column(i): pa.nulls(len(table), field.type) for i, field in enumerate(stage.key_fields)}
     for i, (text, data_type) in enumerate(zip(stage.arguments, stage.argument_types, strict=True)):
         is_own = side is None or i in side.arguments
         columns[argument_name(i)] = (

@@ -20,7 +20,7 @@ from mixedmode.expressions import Column, Query
 from mixedmode.operators.window import WINDOW_BOUNDS, TimeWindowAggregateOperator
 from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.stages import KeyedStage, key_column
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Cumulating, Sliding, TimeWindows, shifted_us
 from mixedmode.time.window_range import BOUND_TYPE, Bound, ReplacedRows, WindowRange
 
@@ -61,14 +61,18 @@ def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
     names = _Bounds(*(bound.name for bound in WINDOW_BOUNDS))
     before = first.operator_id
     for stage in others:
-        keys = {field.name for field in stage.key_fields}
-        names = names.read_by(plan, stage.operator_id, stage.reads, before).among(keys)
+        names = names.in_key(plan, stage, before)
         if not names.show(operator.windows):
             return f"step {stage.operator_id} has no bounds of the windows in its key, so it mixes windows"
+        if stage.operator.states and not stage.is_window_keyed:
+            return (
+                f"step {stage.operator_id} keeps the results of closed windows in its state, where they would stay as "
+                "they are. Put window_start and window_end, or the window itself, into its key"
+            )
         before = stage.operator_id
     if result.stage is None:
         names = names.read_by(plan, entry_of(output), result.reads, before)
-    names = names.among({field.name for field in result.fields if field.type == BOUND_TYPE})
+    names = names.among({field.name: field.name for field in result.fields if field.type == BOUND_TYPE})
     if not names.show(operator.windows):
         return _no_bounds(plan, operator.windows, before)
     return BackfillStep(first, operator, names.start, names.end)
@@ -144,9 +148,17 @@ class _Bounds:
             return False
         return self.end is not None or (self.start is not None and not isinstance(windows, Cumulating))
 
-    def among(self, columns: set[str]) -> "_Bounds":
-        """Return the bounds that are among these columns."""
-        return _Bounds(*(name if name in columns else None for name in (self.start, self.end)))
+    def among(self, columns: Mapping[str, str]) -> "_Bounds":
+        """Return the bounds that are among these columns, by their new names."""
+        return _Bounds(*(None if name is None else columns.get(name) for name in (self.start, self.end)))
+
+    def in_key(self, plan: JobPlan, stage: KeyedStage, before: str) -> "_Bounds":
+        """Return the key columns of a stage that are bounds in the rows of the stage `before`."""
+        names = [field.name for field in stage.key_fields]
+        if stage.reads.relations == stage.reads.stages:
+            return self.among({name: name for name in names})
+        read = {key_column(number): name for number, name in enumerate(names)}
+        return self.read_by(plan, stage.operator_id, stage.reads, before).among(read)
 
     def read_by(self, plan: JobPlan, reader: str, reads: Reads, stage: str) -> "_Bounds":
         """Return the columns of a reader of the rows of `stage` that are the bounds as they are."""

@@ -59,6 +59,11 @@ class EmittedRows:
     has_windows: bool = False
 
 
+def key_column(number: int) -> str:
+    """Return the name of a key column among the columns that the reader of a stage makes: _k0, _k1 and so on."""
+    return f"_k{number}"
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One input of a stage with several. Side i is relation i of those that the stage reads.

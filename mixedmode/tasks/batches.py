@@ -6,17 +6,15 @@ import pyarrow as pa
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN, Batch
 from mixedmode.operators.running import checked_event_times
-from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.stages import KeyedStage, key_column
 from mixedmode.tasks.timing import Timing
 
-__all__ = ["KEY_PREFIX", "batch_of", "columns_read", "keys_of"]
-
-KEY_PREFIX = "_k"  # key columns travel to the map side as _k0, _k1, ...
+__all__ = ["batch_of", "columns_read", "keys_of"]
 
 
 def keys_of(rows: pa.Table, stage: KeyedStage) -> list[pa.Array]:
     """Return the key columns of input rows, with the types of the stage's keys."""
-    return [_cast(rows, f"{KEY_PREFIX}{i}", field.type) for i, field in enumerate(stage.key_fields)]
+    return [_cast(rows, key_column(i), field.type) for i, field in enumerate(stage.key_fields)]
 
 
 def columns_read(rows: pa.Table, stage: KeyedStage) -> pa.Table:
@@ -24,7 +22,7 @@ def columns_read(rows: pa.Table, stage: KeyedStage) -> pa.Table:
 
     Input rows have the types and nullability of their reader, of which a stage may have several.
     """
-    columns = {f"{KEY_PREFIX}{i}": key for i, key in enumerate(keys_of(rows, stage))}
+    columns = {key_column(i): key for i, key in enumerate(keys_of(rows, stage))}
     types = {argument_name(i): data_type for i, data_type in enumerate(stage.argument_types)}
     types |= {SIDE_COLUMN: pa.uint8()} if stage.sides else {}
     types |= {TIME_COLUMN: pa.int64()} if stage.event_time is not None else {}

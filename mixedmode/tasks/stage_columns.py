@@ -15,9 +15,8 @@ from mixedmode.config.calls import named, quoted
 from mixedmode.operators.aggregate import argument_name
 from mixedmode.operators.interface import SIDE_COLUMN, TIME_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.job_plan import JobPlan, SourceRows
-from mixedmode.plan.stages import ALL_ROWS, KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage, key_column
 from mixedmode.spark.frames import cast_column, null_column, renamed, spark_schema
-from mixedmode.tasks.batches import KEY_PREFIX
 from mixedmode.tasks.exchange import ROW_PREFIX
 from mixedmode.tasks.watching import PARTITION_COLUMN, SOURCE_COLUMN
 
@@ -40,7 +39,7 @@ def stage_columns(frame: DataFrame, stage: KeyedStage, watched: Sequence[Column]
     """
     if stage.sides:
         return _side_columns(frame, stage, number, watched)
-    columns = [F.expr(named(_key(field.name), f"{KEY_PREFIX}{i}")) for i, field in enumerate(stage.key_fields)]
+    columns = [F.expr(named(_key(field.name), key_column(i))) for i, field in enumerate(stage.key_fields)]
     columns += [F.expr(named(text, argument_name(i))) for i, text in enumerate(stage.arguments)]
     if stage.event_time is not None:
         columns.append(event_time_column(stage.event_time))
@@ -55,9 +54,7 @@ def _side_columns(frame: DataFrame, stage: KeyedStage, number: int, watched: Seq
     side = stage.sides[number]
     key_types = spark_schema(stage.key_fields)
     columns = [
-        F.expr(named(side.keys[i], f"{KEY_PREFIX}{i}"))
-        if side.keys
-        else null_column(key_types[i].dataType, f"{KEY_PREFIX}{i}")
+        F.expr(named(side.keys[i], key_column(i))) if side.keys else null_column(key_types[i].dataType, key_column(i))
         for i in range(len(stage.key_fields))
     ]
     types = spark_schema([pa.field("argument", data_type) for data_type in stage.argument_types])

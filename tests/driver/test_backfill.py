@@ -155,6 +155,33 @@ def _sql_file(folder: Path) -> Path:
     return file
 
 
+NESTED = "SELECT {} FROM (SELECT window, k, count(*) AS n FROM t GROUP BY window(at, '1 hour'), k) {}"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        (NESTED.format("window.start AS s, max(n) AS most", "GROUP BY window"), None),
+        (NESTED.format("window.start AS s, max(n) AS most", "GROUP BY window.start"), "keeps the results of closed"),
+        (NESTED.format("k, max(n) AS most", "GROUP BY k"), "so it mixes windows"),
+        ("SELECT window.end AS e, k, count(*) AS n FROM t GROUP BY window(at, '1 hour', '15 minutes'), k", None),
+    ],
+)
+def test_a_grouped_query_over_windows_keeps_them_apart_by_their_bounds(
+    spark: SparkSession, tmp_path: Path, sql: str, why: str | None
+) -> None:
+    write_json(tmp_path / "in", "0.json", HISTORY[:1])
+    source = Source.json(tmp_path / "in", schema="k string, n long, at timestamp", event_time="at")
+    job = Job("hourly", sources={"t": source}, mode="mixed", checkpoint_dir=tmp_path / "c")
+    spec = job.sql(sql).write(Sink.parquet(tmp_path / "out")).spec
+    found = replaceable_step(analyse(spark, spec, lambda *_: "job").plan, "")
+    if why is None:
+        assert isinstance(found, BackfillStep)
+    else:
+        assert why in str(found)
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("select", "why"),
