@@ -17,6 +17,7 @@ from mixedmode.driver.dead_letters import DeadLetters, FilesOf
 from mixedmode.driver.events import Observer
 from mixedmode.driver.expired_records import ExpiredRecords
 from mixedmode.driver.input_records import InputRecords
+from mixedmode.driver.range_reads import RangeReads
 from mixedmode.driver.reading_checks import ReadingChecks
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.executor.protocol import EpochTask, Executor
@@ -59,6 +60,7 @@ class EpochContext:
     topic_ids: TopicIds
     expired: ExpiredRecords
     reading_checks: ReadingChecks
+    ranges: RangeReads
 
 
 @dataclass(frozen=True, slots=True)

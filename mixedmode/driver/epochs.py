@@ -202,7 +202,8 @@ class EpochRunner:
         tag = f"mixedmode-{context.generation}-{given.task.epoch}"
         try:
             with context.records.reading(), deadline(given.session, limit_ms, tag=tag):
-                result = context.executor.run_epoch(given.task, given.frame)
+                frame = None if given.frame is None else context.ranges.rows(given.frame, before, given.offsets)
+                result = context.executor.run_epoch(given.task, frame)
                 result = replace(result, outputs=(*result.outputs, *self._dead_letters(given, before)))
             context.topic_ids.check_read(before, given.offsets)
             context.reading_checks.check(before, given.offsets)
@@ -268,6 +269,8 @@ class EpochRunner:
                 self._check_not_overtaken(committed)
                 return committed
             case AlreadyCommitted(existing=committed):
+                if committed.offsets != manifest.offsets:
+                    raise _committed_otherwise(committed)
                 return committed
             case _:
                 assert_never(outcome)
@@ -304,6 +307,15 @@ class EpochRunner:
             return None
         manifest = self.latest if epoch == self.latest.epoch else self._context.log.get(epoch)
         return None if manifest is None else manifest.offsets
+
+
+def _committed_otherwise(committed: Manifest) -> RetryableError:
+    msg = (
+        "an older start of this job has committed the epoch that this one was about to commit, over another range of "
+        "the input, so this one commits nothing and stops. Nothing is lost: end the older start, and start the job "
+        f"again. It goes on after that epoch. epoch={committed.epoch}, generation={committed.generation}"
+    )
+    return RetryableError(msg)
 
 
 def publish_committed(sinks: Sinks, manifest: Manifest) -> None:

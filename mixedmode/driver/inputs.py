@@ -18,7 +18,7 @@ from mixedmode.plan.readings import readings
 from mixedmode.sinks import SinkTask
 from mixedmode.sources.heartbeat import with_heartbeat
 from mixedmode.sources.sides import batches_of_sides, sides_of, streams_of_sides, united
-from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource
+from mixedmode.sources.source import Admission, ChecksBeginning, NotesBeginning, OpenSource, ReadsRanges
 from mixedmode.spark.file_lengths import FileState, file_states
 from mixedmode.spark.session import cores
 
@@ -28,7 +28,7 @@ class Inputs:
 
     def __init__(self, session: SparkSession, spec: JobSpec, plan: JobPlan, sources: Mapping[str, OpenSource]) -> None:
         """`sources` are the sources of the job, opened in this session."""
-        if plan.listed:
+        if plan.listed or any(isinstance(side, ReadsRanges) for one in sources.values() for side in sides_of(one)):
             prune_in_streams(session)
         self.session = session
         self._spec = spec
@@ -47,27 +47,36 @@ class Inputs:
             for source in self._listed_sides().values():
                 source.list_batch()
             return self.session.range(0).toDF("nothing")
-        frames = {name: self._rows(name, batches_of_sides(source)) for name, source in self._sources.items()}
+        listed = self._listed_sides()
+        frames = {
+            name: self._rows(name, batches_of_sides(source), [listed.get(name)])
+            for name, source in self._sources.items()
+        }
         return input_frame(self.session, self._plan, frames)
 
     def batch_files(self) -> dict[str, tuple[str, ...]]:
         """Return {source: URLs of the files of the last `batch` that tasks read themselves}."""
         return self.files_of([(side, side.batch_files()) for side in self._listed_sides().values()])
 
-    def _rows(self, name: str, sides: Sequence[DataFrame]) -> DataFrame:
-        """Return the rows of a source, made of those of its sides, without the files that tasks read themselves."""
-        source, listed = self._sources[name], self._listed_sides().get(name)
-        pairs = zip(sides_of(source), sides, strict=True)
-        return united(source, [frame.where("false") if side is listed else frame for side, frame in pairs])
+    def _rows(self, name: str, frames: Sequence[DataFrame], read_elsewhere: Sequence[OpenSource | None]) -> DataFrame:
+        """Return the rows of a source, made of those of its sides, without those of the sides that are read elsewhere:
+        files by tasks, and ranges by the epoch.
+        """
+        source = self._sources[name]
+        is_empty = [any(side is other for other in read_elsewhere) for side in sides_of(source)]
+        rows = [frame.where("false") if empty else frame for frame, empty in zip(frames, is_empty, strict=True)]
+        return united(source, rows)
 
     def stream(self, admission: Callable[[SourceSpec], Admission]) -> DataFrame:
         """Return a streaming frame of present and future input; a micro-batch has at most `admission` per source."""
         limits = {name: admission(source) for name, source in self._spec.sources.items()}
         if self._plan.is_all_listed:
             return self._planned_stream(limits)
-        frames = {
-            name: self._rows(name, streams_of_sides(source, limits[name])) for name, source in self._sources.items()
-        }
+        listed = self._listed_sides()
+        frames = {}
+        for name, source in self._sources.items():
+            ranges = [side for side in sides_of(source) if isinstance(side, ReadsRanges)]
+            frames[name] = self._rows(name, streams_of_sides(source, limits[name]), [listed.get(name), *ranges])
         return self._timed(input_frame(self.session, self._plan, frames))
 
     def _timed(self, frame: DataFrame) -> DataFrame:

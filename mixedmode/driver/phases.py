@@ -238,7 +238,14 @@ class Phases:
                 failure.append(error)
                 raise StopRequested from error  # Py4J answers Spark only after an Exception, and Spark would wait
 
-        location = self._context.spark_folder.location
+        context = self._context
+        is_limited = self._policy.mode != "mixed"
+        facts = context.ranges.begin(
+            context.spark_folder, context.line_sources, self._runner.latest, is_limited=is_limited
+        )
+        for text in facts:
+            context.observer(Notice(text))
+        location = context.spark_folder.location
         name = f"{self._context.spec.name}, start {self._context.generation} over {location}"  # no other query has it
         query = (
             frame.writeStream.foreachBatch(epoch)

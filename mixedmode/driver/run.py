@@ -38,6 +38,7 @@ from mixedmode.driver.input_records import InputRecords
 from mixedmode.driver.log_lines import LogLines
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.phases import Phases, Until
+from mixedmode.driver.range_reads import RangeReads
 from mixedmode.driver.reach import connection_problems, library_problems, option_problems
 from mixedmode.driver.reading_checks import ReadingChecks
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
@@ -155,6 +156,7 @@ class _Run:
         self._topic_ids = TopicIds(analysis.sources, read, observer, has_clock=has_clock)
         self._expired = ExpiredRecords(analysis.sources, read, observer, has_clock=has_clock)
         self._reading_checks = ReadingChecks(analysis.sources, read, has_clock=has_clock)
+        self._ranges = RangeReads(analysis.sources, self._plan)
         self._options = options
         self._observer = observer
         self._line_sources: tuple[int, ...] = ()
@@ -258,6 +260,7 @@ class _Run:
                 topic_ids=self._topic_ids,
                 expired=self._expired,
                 reading_checks=self._reading_checks,
+                ranges=self._ranges,
             )
             runner = EpochRunner(context, retained)
             phases = Phases(self._inputs, self.policy, runner, context, self._options.drain)
@@ -314,6 +317,8 @@ class _Run:
             self._inputs.check_beginnings()
             self._tell_notices()
             drop_damaged_plan(log, planned, self._observer)
+            if self._ranges.is_needed:  # they begin anew, at what is there now
+                log.store.delete(planned.later)
             log.create_identity(wanted)
             sinks.prepare(output_schemas(self._plan), known=())
             return []

@@ -3,9 +3,10 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from mixedmode.errors import InvalidJobError
@@ -92,6 +93,30 @@ class ChecksReading(Protocol):
     @abstractmethod
     def check_reading(self, before: str, now: str) -> None:
         """Raise InvalidJobError if the rows of an epoch are wrong. Called when its tasks have read, before its commit.
+
+        before, now: the source's lines of Spark's offset log where the epoch begins and ends; before: "" or "-" if it
+        is the first one with this source.
+        """
+
+
+@runtime_checkable
+class ReadsRanges(Protocol):
+    """A source whose stream only tells how far there is input. The rows of an epoch are read between two offsets.
+
+    The query has no rows of its stream.
+    """
+
+    @abstractmethod
+    def begin(self, folder: Path, at: str, *, is_limited: bool) -> str | None:
+        """Note where the next query begins, in Spark's folder of the source. Return a fact that a user should see.
+
+        Called before each query. at: the source's line of Spark's offset log in the newest manifest; "" before a job's
+        first epoch, of which nothing is planned then. is_limited: the epochs of the backlog have limits.
+        """
+
+    @abstractmethod
+    def rows_between(self, session: SparkSession, before: str, now: str) -> DataFrame:
+        """Return the rows of an epoch. Raise MixedmodeError if they cannot be read any more.
 
         before, now: the source's lines of Spark's offset log where the epoch begins and ends; before: "" or "-" if it
         is the first one with this source.

@@ -99,6 +99,10 @@ class SparkFolder:
                 logs[source] = beginning(source, entry)
         return NewInput(files, tuple(logs[source] for source in sorted(logs)))
 
+    def source_folder(self, source: int) -> Path:
+        """Return Spark's local folder of a source."""
+        return Path(self.location.removeprefix("file://")) / "sources" / str(source)
+
     def first_source_entry(self, source: int) -> bytes | None:
         """Return the first entry of a source: some sources note there, once, the offsets where they began."""
         return self._local.get(paths.spark_source_path(source, 0))

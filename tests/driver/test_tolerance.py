@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,14 +12,16 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint import paths, retention
 from mixedmode.checkpoint.decide import CommitPermit
 from mixedmode.checkpoint.gc import drop_checkpoint
-from mixedmode.checkpoint.log import CheckpointLog, CommitOutcome, Committed
+from mixedmode.checkpoint.log import AlreadyCommitted, CheckpointLog, CommitOutcome, Committed
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Manifest
+from mixedmode.checkpoint.types import Epoch, Generation, Manifest
+from mixedmode.clock import SystemClock
 from mixedmode.driver import epochs
 from mixedmode.errors import CorruptStateError, FencedError, RetryableError
 from mixedmode.executor.spark import SparkExecutor
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sinks import Sinks
+from tests.checkpoint.examples import a_manifest
 from tests.harness import SPARK, Recording, manifests, output_rows, run, write_json
 
 pytestmark = pytest.mark.spark
@@ -163,6 +166,16 @@ def test_a_start_that_commits_long_after_it_was_overtaken_publishes_nothing(
         "that is not wanted. epoch=0, latest_committed=5, own_generation=1"
     )
     assert not list((base / "out").glob("part-*"))
+
+
+def test_a_start_whose_epoch_an_older_one_has_committed_over_another_range_stops() -> None:
+    """Spark's log has its own range: the next epoch would begin where that one ends."""
+    mine = a_manifest(0, generation=2)
+    older = replace(mine, generation=Generation(1), offsets=f"{mine.offsets} and more")
+    log = SimpleNamespace(check_newest=lambda _, own: own, commit=lambda *_: AlreadyCommitted(older))
+    context: Any = SimpleNamespace(log=log, generation=Generation(2), clock=SystemClock())
+    with pytest.raises(RetryableError, match=r"It goes on after that epoch\. epoch=0, generation=1$"):
+        epochs.EpochRunner(context, [])._commit(mine)
 
 
 def test_a_stop_is_not_kept_waiting_by_repeats(

@@ -147,11 +147,15 @@ def test_a_spark_without_a_build_is_told_before_it_starts() -> None:
         ),
         ("Cannot process overwrite snapshot: 516, to ignore", "streaming-skip-overwrite-snapshots: true in the source"),
         ("Cannot process delete snapshot: 516, to ignore", "streaming-skip-delete-snapshots: true in the source"),
-        (
-            'Cannot invoke "json()" because "this.lastOffsetForTriggerAvailableNow" is null',
-            "Start the job when the table has its first rows",
-        ),
         ("Cannot load current offset at snapshot 5, the snapshot was expired or removed", "Keep snapshots for longer"),
+        (
+            "Cannot find snapshot with ID 5",
+            "If the job has no checkpoint yet, start it again: it reads the table as it is",
+        ),
+        (
+            "Starting snapshot (exclusive) 5 is not a parent ancestor of end snapshot 7",
+            "so what came after it cannot be",
+        ),
         (
             'Cannot invoke "Long.longValue()" because the value of "org.apache.iceberg.Snapshot.parentId()" is null',
             "was rolled back to a snapshot before",

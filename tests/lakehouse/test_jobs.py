@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.connectors.lakehouse.opening import open_table
 from mixedmode.connectors.lakehouse.source import LakehouseSource
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
@@ -175,7 +176,7 @@ def test_versions_have_the_columns_with_which_the_run_began_or_are_refused(
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in mapping.items())
         spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({properties})").collect()
     spark.sql(f"ALTER TABLE {name} ADD COLUMN id bigint").collect()
-    shops = LakehouseSource(spark, source(kind, place), where="dimensions.shops")
+    shops = open_table(spark, source(kind, place), where="dimensions.shops")
     began = ["name", "region"] if kind == "iceberg" else ["name", "region", "id"]
     assert shops.version_schema.names == began, "a snapshot of Iceberg has the columns of its own time"
     assert shops.newest(spark, None).frame.columns == began
@@ -193,7 +194,7 @@ def test_versions_have_the_columns_with_which_the_run_began_or_are_refused(
 def test_a_table_of_delta_that_is_created_again_has_other_versions(spark: SparkSession, tmp_path: Path) -> None:
     place, ddl = tmp_path / "shops", "name string, region string"
     add(spark, "delta", place, [("a", "north")], ddl)
-    shops = LakehouseSource(spark, Source.delta(place), where="dimensions.shops")
+    shops = open_table(spark, Source.delta(place), where="dimensions.shops")
     before = shops.newest(spark, None)
     assert shops.newest(spark, before) is before
     shutil.rmtree(place)
@@ -216,7 +217,7 @@ def test_the_newest_version_is_that_of_the_table_and_not_of_its_catalogs_cache(
         spark.conf.set(key, value)
     ddl = "name string, region string"
     add(spark, "iceberg", tmp_path / "db" / "shops", [("a", "north")], ddl)
-    shops = LakehouseSource(spark, Source.iceberg(table="cached.db.shops"), where="dimensions.shops")
+    shops = open_table(spark, Source.iceberg(table="cached.db.shops"), where="dimensions.shops")
     before = shops.newest(spark, None)
     assert shops.newest(spark, before) is before
     add(spark, "iceberg", tmp_path / "db" / "shops", [("b", "south")], ddl)  # by another catalog

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from mixedmode.connectors.lakehouse.iceberg import IcebergTable
-from mixedmode.connectors.lakehouse.source import LakehouseSource
 from mixedmode.connectors.lakehouse.table import Mark
-from mixedmode.job import Source
 
 MARK = Mark("job", "", "epoch", 3)
 
@@ -27,9 +25,8 @@ def session_of_others(*, keeps: int) -> Any:
         frame.where = lambda _: frame
         return frame
 
-    reader = Values(table=table, options=lambda **_: Values(table=lambda _: Values(schema=None)))
-    reader.format = lambda _: reader
-    return Values(sql=lambda _: Values(collect=list), read=reader, conf=Values(get=lambda *_: "a catalog"))
+    conf = Values(get=lambda *_: "a catalog")
+    return Values(sql=lambda _: Values(collect=list), read=Values(table=table), conf=conf)
 
 
 def snapshot(number: int, summary: dict[str, str]) -> Any:
@@ -44,8 +41,3 @@ def test_commits_of_others_hide_no_snapshot_that_is_left(keeps: int) -> None:
     commits = list(table.commits(("job", "")))
     assert commits
     assert (commits[-1].mark == MARK) == (keeps > 1)
-
-
-def test_a_source_begins_although_others_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LakehouseSource, "_iceberg_columns", lambda _: {})  # only Iceberg has them
-    LakehouseSource(session_of_others(keeps=9), Source.iceberg(table="lake.db.t"), where="sources.t").check_beginning()

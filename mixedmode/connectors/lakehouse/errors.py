@@ -8,8 +8,10 @@ _DELTA_CHANGE = re.compile(
     r"\[(DELTA_SOURCE_TABLE_IGNORE_CHANGES|DELTA_SOURCE_IGNORE_DELETE)\].*?at version (\d+)", re.DOTALL
 )
 _ICEBERG_CHANGE = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
-_ICEBERG_EMPTY = re.compile(r'"this\.lastOffsetForTriggerAvailableNow" is null')
-_ICEBERG_EXPIRED = re.compile(r"Cannot load current offset at snapshot (\d+)|[^\n]*snapshot was expired or removed")
+_ICEBERG_EXPIRED = re.compile(
+    r"Cannot load current offset at snapshot|snapshot was expired or removed|Cannot find snapshot with ID"
+    r"|is not a parent ancestor of end snapshot"
+)
 _DELTA_LOG_GONE = re.compile(r"\[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE\]")
 #: what Delta says of a position from which a stream shall begin, and which the table does not have yet, or any more
 _DELTA_NOT_YET = re.compile(r"\[DELTA_TIMESTAMP_GREATER_THAN_COMMIT\][^\n]*?latest version \(([^)]*)\)")
@@ -35,7 +37,7 @@ _CONFLICT = re.compile(
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")
 _OTHER_COLUMNS = re.compile(r"\[(DELTA_STREAMING_(?:INCOMPATIBLE_SCHEMA_CHANGE|SCHEMA_MISMATCH_ON_RESTART)\w*)\]")
-_CHANGED = (
+CHANGED = (
     "the table of a source was changed by an update, a delete or a merge, and a stream reads what is added to a table "
     "only; nothing was committed. Either pass over such changes, with {option} in the source's options (rows that were "
     "updated then keep the old value in the result), or read the table as it is now: give the job a new "
@@ -77,21 +79,17 @@ def lakehouse_problem(text: str) -> InvalidJobError | None:
     """Return the error if a source's table stopped a query, else None. The caller adds the log."""
     found = _DELTA_CHANGE.search(text)
     if found is not None:
-        return InvalidJobError(_CHANGED.format(option="skipChangeCommits: true", value=f"version={found[2]}"))
+        return InvalidJobError(CHANGED.format(option="skipChangeCommits: true", value=f"version={found[2]}"))
     found = _ICEBERG_CHANGE.search(text)
     if found is not None:
         option = f"streaming-skip-{found[1]}-snapshots: true"
-        return InvalidJobError(_CHANGED.format(option=option, value=f"snapshot={found[2]}"))
-    if _ICEBERG_EMPTY.search(text):
-        return InvalidJobError(
-            "the Iceberg table of a source has nothing that a stream could read, and Iceberg's stream cannot begin "
-            "with that. Start the job when the table has its first rows"
-        )
+        return InvalidJobError(CHANGED.format(option=option, value=f"snapshot={found[2]}"))
     if _ICEBERG_EXPIRED.search(text):
         return InvalidJobError(
             "the snapshot of a source's table up to which the job has read has expired, so what came after it cannot "
-            "be told. Keep snapshots for longer than the job may stand still (history.expire.max-snapshot-age-ms), and "
-            "give the job a new execution.checkpointing.dir and output"
+            "be told. Nothing was committed. If the job has no checkpoint yet, start it again: it reads the table as "
+            "it is then. Else give it a new execution.checkpointing.dir and output. Keep snapshots for longer than a "
+            "backlog takes, and than the job may stand still (history.expire.max-snapshot-age-ms)"
         )
     if _ICEBERG_ROLLED_BACK.search(text):
         return InvalidJobError(
@@ -121,9 +119,10 @@ def lakehouse_problem(text: str) -> InvalidJobError | None:
     if _DELTA_LOG_GONE.search(text) or found is not None:
         return InvalidJobError(
             "the table of a source no longer has what the job has yet to read: commits of its log have expired, or "
-            "files were removed. Nothing was committed. Keep them for longer than the job may stand still "
-            "(delta.logRetentionDuration, VACUUM; history.expire.max-snapshot-age-ms). "
-            f"{_NEW_JOB}{'' if found is None else f'. file={found[1]}'}"
+            "files were removed. Nothing was committed. Keep them for longer than a backlog takes, and than the job "
+            "may stand still (delta.logRetentionDuration, VACUUM; history.expire.max-snapshot-age-ms). If the job has "
+            "no checkpoint yet, start it again. Else give it a new execution.checkpointing.dir and output: it then "
+            f"reads the table as it is now{'' if found is None else f'. file={found[1]}'}"
         )
     found = _OTHER_COLUMNS.search(text)
     if found is not None:

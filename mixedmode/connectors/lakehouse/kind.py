@@ -12,7 +12,7 @@ KIND = ConnectorKind(
     "lakehouse",
     source=TableSourceSpec,
     sink=TableSinkSpec,
-    open_source="mixedmode.connectors.lakehouse.source:LakehouseSource",
+    open_source="mixedmode.connectors.lakehouse.opening:open_table",
     open_sink="mixedmode.connectors.lakehouse.sink:LakehouseSink",
     packages={
         "delta": SparkPackage(
