@@ -82,6 +82,10 @@ def test_a_start_that_the_table_does_not_have_is_told(spark: SparkSession, tmp_p
         copied(lake, spark, source_settings={"starting": {"snapshot": 1}})
     with pytest.raises(InvalidJobError, match=r"this is no time of at most microseconds\. .*starting.timestamp=soon"):
         copied(lake, spark, source_settings={"starting": {"timestamp": "soon"}})
+    with pytest.raises(
+        InvalidJobError, match=r"which only batch mode can read\. Remove it, .*option=branch, place=ice"
+    ):
+        copied(lake, spark, source_settings={"options": {"branch": "main"}})
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -10,7 +10,7 @@ _DELTA_CHANGE = re.compile(
 _ICEBERG_CHANGE = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
 _ICEBERG_EXPIRED = re.compile(
     r"Cannot load current offset at snapshot|snapshot was expired or removed|Cannot find snapshot with ID"
-    r"|is not a parent ancestor of end snapshot"
+    r"|is not a parent ancestor of end snapshot|Cannot find the end snapshot"
 )
 _DELTA_LOG_GONE = re.compile(r"\[DELTA_LOG_FILE_NOT_FOUND_FOR_STREAMING_SOURCE\]")
 #: what Delta says of a position from which a stream shall begin, and which the table does not have yet, or any more

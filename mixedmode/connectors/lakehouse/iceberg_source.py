@@ -34,6 +34,7 @@ from mixedmode.connectors.lakehouse.iceberg_offsets import (
     offset_of,
 )
 from mixedmode.connectors.lakehouse.source import NO_LIMIT, LakehouseSource
+from mixedmode.connectors.lakehouse.spec import CHOOSES_VERSION
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sources.source import Admission, ChecksBeginning, ChecksReading, ReadsRanges
 
@@ -79,11 +80,23 @@ class IcebergSource(LakehouseSource, ChecksBeginning, ChecksReading, ReadsRanges
 
     @override
     def stream(self, admission: Admission) -> DataFrame:
+        self._check_options()
         limits = {
             "streaming-max-files-per-micro-batch": str(admission.max_files or NO_LIMIT),
             "streaming-max-rows-per-micro-batch": str(admission.max_records or NO_LIMIT),
         }
         return self._own_columns(self.read_stream({**limits, **self._start(), **self.options}))
+
+    def _check_options(self) -> None:
+        """Raise InvalidJobError if an option chooses a version: batch mode reads it, and a stream does not."""
+        chosen = [option for option in self.options if option.lower() in (*CHOOSES_VERSION, "end-snapshot-id")]
+        if chosen:
+            msg = (
+                f"{self.where}: an option chooses a version or a branch of the Iceberg table, which only batch mode "
+                "can read. Remove it, or set execution.runtime-mode to batch. "
+                f"option={chosen[0]}, place={self.source.place}"
+            )
+            raise InvalidJobError(msg)
 
     @override
     def begin(self, folder: Path, at: str, *, is_limited: bool) -> str | None:
@@ -133,17 +146,16 @@ class IcebergSource(LakehouseSource, ChecksBeginning, ChecksReading, ReadsRanges
 
     def _frames(self, start: Offset | None, end: Offset) -> list[DataFrame]:
         """start: None for the first epoch."""
-        table = self._table()
         if start is None or start == NOTHING:
             found = self._beginning if start is None else None
             begin = found or self._first_read()
         else:
-            begin = _Beginning(None, self._last_read(start, table))
-        last = self._last_read(end, table)
+            begin = _Beginning(None, self._last_read(start))
+        last = self._last_read(end)
         if begin == _Beginning(None, None) and last is not None:
-            first = _lineage(table)[0].number  # all of its rows are new
+            first = _lineage(self._table())[0].number  # all of its rows are new
             begin = _Beginning(first, first)
-        frames = [] if begin.whole is None else [self._whole(begin.whole, table)]
+        frames = [] if begin.whole is None else [self._whole(begin.whole)]
         if last not in {None, begin.read} and end.snapshot != begin.whole:
             frames.append(self._added(begin.read, last))
         return frames
@@ -171,23 +183,23 @@ class IcebergSource(LakehouseSource, ChecksBeginning, ChecksReading, ReadsRanges
             raise InvalidJobError(CHANGED.format(option=f"{option}: true", value=f"snapshot={first.number}"))
         return _Beginning(None, first.parent)
 
-    def _last_read(self, offset: Offset, table: Any) -> int | None:
+    def _last_read(self, offset: Offset) -> int | None:
         snapshot = None
         if offset.files <= 0:
-            found = table.snapshot(offset.snapshot)
+            found = self._table().snapshot(offset.snapshot)
             if found is None:
                 raise self._expired(offset.snapshot)
             snapshot = _snapshot(found)
         return last_read(offset, snapshot)
 
-    def _whole(self, number: int, table: Any) -> DataFrame:
+    def _whole(self, number: int) -> DataFrame:
         """Return all rows of a snapshot, with the columns that the table has now."""
-        snapshot = table.snapshot(number)
-        if snapshot is None:
+        table = self._table()
+        if table.snapshot(number) is None:
             raise self._expired(number)
         frame = self.read({**self.options, "versionAsOf": str(number)})
-        schema = table.schemas().get(snapshot.schemaId())
-        then = _columns_of(schema)
+        jvm: Any = self.session._jvm  # noqa: SLF001 - PySpark has no public name
+        then = _columns_of(jvm.org.apache.iceberg.util.SnapshotUtil.schemaFor(table, number))
         if all(then.get(name) == column for name, column in self._columns_read.items()):
             return frame.select(*map(quoted, self.schema.names))
         names = {column.split(" ")[0]: name for name, column in then.items()}

@@ -35,7 +35,7 @@ _SET_ELSEWHERE = {
     "start-snapshot-id": "starting.snapshot",
 }
 #: options of the formats' readers that choose a version of the table
-_CHOOSES_VERSION = ("versionasof", "timestampasof", "snapshot-id", "as-of-timestamp", "branch", "tag")
+CHOOSES_VERSION = ("versionasof", "timestampasof", "snapshot-id", "as-of-timestamp", "branch", "tag")
 
 
 class TableStartSpec(Section):
@@ -112,7 +112,7 @@ class TableSourceSpec(SourceSpec):
     @override
     def dimension_findings(self) -> Iterator[tuple[Path, str]]:
         for option in self.options:
-            if option.lower() in _CHOOSES_VERSION:
+            if option.lower() in CHOOSES_VERSION:
                 text = " cannot be set on a dimension, of which each epoch reads the newest version. Remove it."
                 yield ("options", option), text
 
