@@ -147,18 +147,25 @@ def explained(error: BaseException, *, log_file: str) -> MixedmodeError:
     return type(found)(hidden(str(found))) if has_secrets(str(found)) else found
 
 
+def _refuses_setting(error: BaseException, text: str) -> bool:
+    """Return whether Spark refuses a setting.
+
+    The failed cast of a value is an IllegalArgumentException too, where Spark passes it on as it was raised.
+    """
+    is_refusal = isinstance(error, IllegalArgumentException) and not _DATA_ERROR.search(text)
+    return is_refusal or _SETTING.search(text) is not None
+
+
 def _meaning(error: BaseException, log_file: str) -> MixedmodeError:
     text = str(error)
     if has_ended(error):
         return ended_message(log_file)
-    # the failed cast of a value is an IllegalArgumentException too, where Spark passes it on as it was raised
-    refused_setting = isinstance(error, IllegalArgumentException) and not _DATA_ERROR.search(text)
-    if refused_setting or _SETTING.search(text):
-        msg = "Spark refuses a setting: one under `spark`, or an option of a source or sink. Correct or remove it."
-        return InvalidJobError(f"{msg} cause={spark_text(error)[:400]}, log={log_file}")
-    of_connector = _of_connector(text) or custom_problem(text)
+    of_connector = _of_connector(text) or custom_problem(text)  # first: Iceberg, too, raises IllegalArgumentException
     if of_connector is not None:
         return type(of_connector)(f"{of_connector}, log={log_file}")
+    if _refuses_setting(error, text):
+        msg = "Spark refuses a setting: one under `spark`, or an option of a source or sink. Correct or remove it."
+        return InvalidJobError(f"{msg} cause={spark_text(error)[:400]}, log={log_file}")
     wrong_input = _wrong_input(text)
     if wrong_input is not None:
         return InvalidJobError(f"{wrong_input}, log={log_file}")

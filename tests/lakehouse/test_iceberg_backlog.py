@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.driver.events import EpochStarted, Event
 from mixedmode.errors import RetryableError
-from mixedmode.job import Job, Sink
+from mixedmode.job import Job, Sink, Source
 from tests.faults.in_process import dies_at
 from tests.harness import Recording, Row, output_rows, run, write_json
 from tests.lakehouse.tables import SALES, SPARK, LakeJob, beside, totals
@@ -121,6 +121,23 @@ def test_a_table_with_changes_and_without_its_first_snapshots_is_read_in_all_mod
     (notice,) = {text for text in recording.notices if "at once" in text}
     assert notice.startswith("sources.sales: the first epoch reads the whole Iceberg table at once, whatever")
     check(lake, "streaming", table)
+
+
+def test_a_catalog_with_a_cache_knows_what_others_have_committed(spark: SparkSession, lake: LakeJob) -> None:
+    """The cache of Spark's catalog keeps a table for half a minute: without what other sessions commit meanwhile."""
+    table = Maintained(spark, lake.inputs)
+    table.add({1: ("a", 1), 2: ("b", 2)})
+    own = beside(spark, lake.inputs).replace("beside_", "cached_").replace("`", "")
+    for key, value in (("", "org.apache.iceberg.spark.SparkCatalog"), (".type", "hadoop")):
+        spark.conf.set(f"spark.sql.catalog.{own.split('.')[0]}{key}", value)
+    spark.conf.set(f"spark.sql.catalog.{own.split('.')[0]}.warehouse", str(lake.inputs.parent.parent))
+    source = Source.iceberg(table=own)
+    job = Job("cached", sources={"sales": source}, mode="mixed", checkpoint_dir=lake.checkpoints, spark=SPARK)
+    steps = job.key_by("shop").aggregate(items="count(*)", income="sum(price)")
+    feed = [partial(table.add, {number: ("a", number)}) for number in (3, 4)]
+    recording = run(steps.write(Sink.parquet(out(lake, "mixed"))), spark, feed=feed)
+    assert [epoch.records for epoch in recording.committed] == [2, 1, 1]
+    check(lake, "mixed", table)
 
 
 def live(table: Maintained) -> None:

@@ -140,6 +140,7 @@ class IcebergSource(LakehouseSource, ChecksBeginning, ChecksReading, ReadsRanges
     @override
     def rows_between(self, session: SparkSession, before: str, now: str) -> DataFrame:
         here = self.within(session)
+        here._table()  # noqa: SLF001 - its own. A catalog's cache may be older than the end of the epoch
         end = offset_of(now)
         frames = [] if end is None or end == NOTHING else here._frames(offset_of(before), end)  # noqa: SLF001
         return reduce(DataFrame.union, frames) if frames else session.createDataFrame([], self.schema)
