@@ -66,6 +66,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("process",),  # what a user's own classes import
     ("config",),
     ("plan",),
+    ("spark_state",),
     ("spark",),
     ("sources", "sinks"),
     ("connectors",),

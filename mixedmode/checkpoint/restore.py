@@ -31,6 +31,7 @@ from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 __all__ = [
     "Restoration",
     "check_moved",
+    "commit_first",
     "commit_restored",
     "copy_restored",
     "is_restored",
@@ -157,12 +158,22 @@ def commit_restored(log: CheckpointLog, given: Restoration, generation: Generati
     """
     manifest = replace(given.manifest, generation=generation)
     reach("restore", manifest.epoch)
-    permit = log.ask_permit(manifest.epoch, own=generation)
+    if not commit_first(log, manifest, "a savepoint was restored to it"):
+        raise _not_empty(log, f"latest_epoch={manifest.epoch}")
+
+
+def commit_first(log: CheckpointLog, manifest: Manifest, what: str) -> bool:
+    """Create the first manifest of a folder that was filled. Return False if there is another one by now.
+
+    what: what has filled it, for a message. Raise FencedError if the job was started in this folder meanwhile.
+    """
+    own = manifest.generation
+    permit = log.ask_permit(manifest.epoch, own=own)
     match permit:
         case Fenced():
             msg = (
-                "the job was started in this checkpoint folder while a savepoint was restored to it, so the restore "
-                "stops without having happened. Stop the job, empty the folder, and restore again. "
+                f"the job was started in this checkpoint folder while {what}, so that stops without having happened. "
+                "Stop the job, empty the folder, and do it again. "
                 f"folder={log.store.url}, own_generation={permit.own}, newest_generation={permit.newest}"
             )
             raise FencedError(msg)
@@ -172,9 +183,9 @@ def commit_restored(log: CheckpointLog, given: Restoration, generation: Generati
             assert_never(permit)
     match outcome:
         case Committed():
-            return
+            return True
         case AlreadyCommitted():
-            raise _not_empty(log, f"latest_epoch={manifest.epoch}")
+            return False
         case _:
             assert_never(outcome)
 

@@ -15,6 +15,7 @@ import typer
 from mixedmode.cli.background_commands import add_background_commands
 from mixedmode.cli.commands import add_commands
 from mixedmode.cli.doctor import doctor_report, require_environment
+from mixedmode.cli.import_state import import_state
 from mixedmode.cli.messages import errors_as_messages, screen_print
 from mixedmode.cli.options import JobFile, Overrides
 from mixedmode.cli.savepoint import savepoints
@@ -381,5 +382,6 @@ def demo(
         run_demo(directory, orders=orders, customers=customers, seconds=seconds, stop=stop_on_signals())
 
 
+app.command(name="import-state")(import_state)
 add_background_commands(app)
 add_commands(app)

@@ -1,9 +1,9 @@
 """The common base of all sources: event time and boundedness. Each kind has a module of its own."""
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -96,6 +96,11 @@ class SourceSpec(InOrder):
     def limits_per_epoch(self) -> Mapping[str, int]:
         """The limits of one epoch where a backlog uses the streaming strategy, as fields of `sources.Admission`."""
         return {}
+
+    def may_have_read(self, kind: Literal["files", "topics"], names: Collection[str]) -> bool:
+        """Return whether a query of Spark that has read these files (their URLs) or topics may read this source."""
+        del kind, names
+        return False
 
     @property
     def outputs(self) -> Mapping[Path, SinkSpec]:

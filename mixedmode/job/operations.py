@@ -149,6 +149,18 @@ class JobOperations:
         folder = place_of(place, "Job.restore_savepoint: place")
         restore_savepoint(folder, self.spec, self.where, allow_dropped=allow_dropped_state, moved=moved)
 
+    def import_state(self, place: FileName) -> None:
+        """Fill the job's empty checkpoint folder from the checkpoint of a query of Spark Structured Streaming.
+
+        `run` then continues where the query has stopped: with its sources, its state and its watermark.
+        place: the checkpointLocation of the query, which was stopped. Nothing is changed there.
+
+        Raises InvalidJobError, with the reason, if the job cannot continue from it. docs/import-state.md is the guide.
+        """
+        from mixedmode.driver.importing import import_state  # noqa: PLC0415 - Spark is loaded only to plan
+
+        import_state(place_of(place, "Job.import_state: place"), self.spec, self.where)
+
 
 def _check_observers(observers: object, call: str) -> None:
     if not isinstance(observers, list | tuple) or not all(map(callable, observers)):

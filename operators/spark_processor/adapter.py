@@ -20,6 +20,7 @@ from mixedmode.operators.process.states import State
 from mixedmode.operators.spark_processor.handle import Handle
 from mixedmode.operators.spark_processor.rows import RowForm, form_of
 from mixedmode.operators.spark_processor.settings import ProcessorStep, TimeMode
+from mixedmode.operators.spark_processor.states import Variable
 from mixedmode.time import MIN_TIME_US
 
 __all__ = ["ProcessorAdapter", "adapter_class"]
@@ -45,6 +46,16 @@ class ProcessorAdapter(AdaptedFunction):
     @override
     def bind(self, name: str, handle: State) -> None:
         self._handle.bind(name, handle)
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """The state variables of the class, by the names that it gave."""
+        return self._handle.variables
+
+    @property
+    def time_mode(self) -> TimeMode:
+        """The time mode of the step."""
+        return self._time_mode
 
     @override
     def close(self) -> None:

@@ -59,6 +59,7 @@ class Columns:
         self._fields = [
             (field.name, field.nullable, _form_of(field.type, f"{where}: {field.name}")) for field in fields
         ]
+        self.fields = tuple(fields)
         self._where = where
         members = [(f"f{i}", form.stored | None, None) for i, (_, _, form) in enumerate(self._fields)]
         names = {f"f{i}": name for i, (name, _, _) in enumerate(self._fields)}

@@ -5,7 +5,7 @@ asks for are those of the step. Timers of the current key are in a state of thei
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -167,6 +167,11 @@ class Handle:
         if self._time_mode != "None":
             found[_TIMERS[self._time_mode]] = self.timers.state
         return found
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """The state variables, by the names that the class gave."""
+        return {self._names[name]: variable for name, variable in self._variables.items()}
 
     def close(self) -> None:
         """End `init`. From now on no state can be added."""

@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pyarrow as pa
+
 from mixedmode.operators.process.maps import MapState
 from mixedmode.operators.process.states import ListState, State, ValueState
 from mixedmode.operators.process.ttl import Ttl
@@ -17,9 +19,13 @@ __all__ = ["ExpiringListVariable", "ListVariable", "MapVariable", "ValueVariable
 
 
 class Variable:
-    """A state variable. `state` is the declaration, and in tasks the handle of the current key's state."""
+    """A state variable. `state` is the declaration, and in tasks the handle of the current key's state.
+
+    schemas: the columns of its values; of a map, those of its keys first.
+    """
 
     state: State
+    schemas: tuple[tuple[pa.Field, ...], ...]
 
     def bind(self, handle: Any) -> None:
         """Use the state of the keys of a task from now on."""
@@ -33,7 +39,7 @@ class ValueVariable(Variable):
 
     def __init__(self, columns: Columns, ttl: Ttl | None) -> None:
         self.state = ValueState(columns.stored, ttl=ttl)
-        self._columns = columns
+        self._columns, self.schemas = columns, (columns.fields,)
 
     def exists(self) -> bool:
         """Return whether there is a value."""
@@ -57,7 +63,7 @@ class _Lists(Variable, ABC):
     """A list of a key, as pyspark.sql.streaming.stateful_processor.ListState. Iterators see the list as it was."""
 
     def __init__(self, columns: Columns, where: str) -> None:
-        self._columns = columns
+        self._columns, self.schemas = columns, (columns.fields,)
         self._where = where
 
     def exists(self) -> bool:
@@ -150,6 +156,7 @@ class MapVariable(Variable):
     def __init__(self, keys: KeyColumns, columns: Columns, ttl: Ttl | None) -> None:
         self.state = MapState(keys.stored, columns.stored, ttl=ttl)
         self._keys, self._columns = keys, columns
+        self.schemas = (keys.fields, columns.fields)
 
     def exists(self) -> bool:
         """Return whether the map has an entry."""

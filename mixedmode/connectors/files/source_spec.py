@@ -1,7 +1,9 @@
 """Settings of file sources."""
 
-from collections.abc import Iterator, Mapping
+import pathlib
+from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
+from urllib.parse import unquote
 
 from pydantic import Field
 from typing_extensions import override
@@ -10,6 +12,7 @@ from mixedmode.config.connectors import AnySink
 from mixedmode.config.document import Path
 from mixedmode.config.drift import Drift
 from mixedmode.config.fields import Count, Lines, Options, PositiveBytes, Section, Text
+from mixedmode.config.globs import input_path
 from mixedmode.config.reader_options import option_findings
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec, dead_letter_findings
@@ -85,6 +88,12 @@ class FileSourceSpec(SourceSpec):
         limits = {"max_files": self.max_files_per_epoch, "max_bytes": self.max_bytes_per_epoch}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
+    @override
+    def may_have_read(self, kind: Literal["files", "topics"], names: Collection[str]) -> bool:
+        literal = input_path(self.path, lambda path: pathlib.Path(path).exists()).literal
+        folder = f"{_without_scheme(literal).rstrip('/')}/"
+        return kind == "files" and all(f"{_without_scheme(unquote(url))}/".startswith(folder) for url in names)
+
     @property
     @override
     def outputs(self) -> Mapping[Path, SinkSpec]:
@@ -128,3 +137,9 @@ class FileSourceSpec(SourceSpec):
                     "each, and decides itself what becomes of a wrong one. Remove one of the two."
                 )
                 yield ("options", option), text
+
+
+def _without_scheme(path: str) -> str:
+    """Return a path or URL without its scheme: s3a:// and s3:// are one store, file:/in and /in are one folder."""
+    scheme, _, rest = path.rpartition("://")
+    return rest if scheme else path.removeprefix("file:")

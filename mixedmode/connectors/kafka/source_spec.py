@@ -3,7 +3,7 @@
 Secrets remain names here: text with `${env:NAME}` is resolved when it is passed to Spark (secrets.py).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
@@ -225,6 +225,12 @@ class KafkaSourceSpec(SourceSpec):
     @override
     def limits_per_epoch(self) -> Mapping[str, int]:
         return {} if self.max_records_per_epoch is None else {"max_records": self.max_records_per_epoch}
+
+    @override
+    def may_have_read(self, kind: Literal["files", "topics"], names: Collection[str]) -> bool:
+        if self.topic_pattern is not None:  # of Java's; Spark's first epoch with another topic would tell
+            return kind == "topics"
+        return kind == "topics" and set(names) == set(self.topics)
 
     @property
     @override
