@@ -11,7 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.job import Analysis
@@ -25,13 +28,13 @@ from mixedmode.driver.engine import Engine
 from mixedmode.driver.imported_sources import SourceOfSpark, matched_sources, sources_of_spark
 from mixedmode.driver.run import open_sinks
 from mixedmode.driver.spark_states import operators_of, state_rows
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.sinks import Sinks
 from mixedmode.sources.sides import HasSides
-from mixedmode.spark.errors import errors_explained
+from mixedmode.spark.errors import errors_explained, innermost
 from mixedmode.spark.frames import map_in_arrow
 from mixedmode.spark.session import open_session
 from mixedmode.spark_state.conversions import Conversion
@@ -200,9 +203,30 @@ class _Import:
             self._log.store.url, stage.operator_id, manifest.epoch, generation, parallelism, groups, merger_of(stage)
         )
         sorted_entries = entries.repartitionById(parallelism, entries[SUBTASK]).sortWithinPartitions(*ORDER)
-        reports = map_in_arrow(sorted_entries, write, REPORT_DDL).collect()
-        runs = runs_of([bytes(row[0]) for row in reports])
+        reports = _collected(map_in_arrow(sorted_entries, write, REPORT_DDL), step.operator, self._store.url)
+        runs = runs_of(reports)
         return OperatorState(stage.operator_id, stage.state_schema(), runs, parallelism)
+
+
+def _collected(frame: DataFrame, operator: SparkOperator, folder: str) -> list[bytes]:
+    """Return the reports of the tasks. Raise RetryableError if Spark cannot read the state, or a worker fails."""
+    try:
+        return [bytes(row[0]) for row in frame.collect()]
+    except (PySparkException, Py4JError) as error:
+        msg = (
+            "Spark could not read the state of an operator, or a worker has failed. Nothing was imported. Import "
+            "again; if it fails again, a file of the state may be damaged: take another copy of the checkpoint folder, "
+            f"or let Spark run a batch over it. folder={folder}, operator={operator}, cause={_cause(error)}"
+        )
+        raise RetryableError(msg) from error
+
+
+def _cause(error: PySparkException | Py4JError) -> str:
+    """Return the text of the innermost exception."""
+    found: Any = getattr(error, "java_exception", None)
+    while found is not None and found.getCause() is not None:
+        found = found.getCause()
+    return innermost(str(error)) if found is None else str(found.toString())[:500]
 
 
 def _checkpoint_folder(spec: JobSpec) -> str:

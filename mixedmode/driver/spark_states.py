@@ -18,6 +18,8 @@ __all__ = ["operators_of", "state_rows"]
 
 _OLD_FORMAT = "streaming.aggregation.stateFormatVersion"
 _AGGREGATE, _PROCESSOR, _VALUE = "stateStoreSave", "transformWithState", "value"
+#: operators without tables of their own; the state of another one is not read
+_READ = frozenset({_AGGREGATE, "sessionWindowStateStoreSaveExec", "dedupe", "dedupeWithinWatermark"})
 _KINDS = {"ValueState": "value", "ListState": "list", "MapState": "map", "TimerState": "timers"}
 
 
@@ -59,6 +61,8 @@ def _flat(frame: DataFrame, name: str, count: int) -> list[Column]:
 def _operator(
     session: SparkSession, folder: str, progress: SparkProgress, number: int, name: str, properties: str | None
 ) -> SparkOperator:
+    if not name.startswith(_PROCESSOR) and name not in _READ:
+        return SparkOperator(number, name, ())
     known = json.loads(properties or "{}")
     if name.startswith(_PROCESSOR):
         tables = (_variable(session, folder, progress, number, one) for one in known["stateVariables"])

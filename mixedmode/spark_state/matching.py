@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -44,7 +45,10 @@ class SparkTable:
 
 @dataclass(frozen=True, slots=True)
 class SparkOperator:
-    """An operator with state of a query of Spark. name: of Spark. time_mode: of transformWithState."""
+    """An operator with state of a query of Spark. name: of Spark. tables: () if its state is not taken over.
+
+    time_mode: of transformWithState.
+    """
 
     number: int
     name: str
@@ -54,7 +58,7 @@ class SparkOperator:
     @property
     def keys(self) -> tuple[pa.Field, ...]:
         """The columns of its key."""
-        return self.tables[0].keys
+        return self.tables[0].keys if self.tables else ()
 
     @property
     def values(self) -> tuple[pa.Field, ...]:
@@ -63,7 +67,7 @@ class SparkOperator:
 
     def __str__(self) -> str:
         """Return the operator and its key, for a message."""
-        return f"{self.name} by {shown_fields(self.keys)}"
+        return f"{self.name} by {shown_fields(self.keys)}" if self.tables else self.name
 
 
 def pairs_of(
@@ -71,7 +75,8 @@ def pairs_of(
 ) -> list[tuple[KeyedStage, SparkOperator]]:
     """Return the steps with state, and the operator of Spark that each of them is.
 
-    Raise InvalidJobError if there are more on one side, or if their order is not known.
+    operators: by number. Spark numbers the operators of a chain from the last one to the first. Raise InvalidJobError
+    if there are more on one side, or if several are no chain.
     """
     with_state = [stage for stage in stages if stage.operator.states]
     if len(with_state) != len(operators):
@@ -83,13 +88,13 @@ def pairs_of(
             f"steps_here={here}, operators_in_spark={there}"
         )
         raise InvalidJobError(msg)
-    if len(with_state) > 1:
+    if not _is_chain(with_state):
         msg = (
-            "a query of Spark with several operators with state is not taken over. Nothing was imported. Run the job "
-            f"from the beginning. operators_in_spark={'; '.join(map(str, operators))}"
+            "several operators of Spark with state are only taken over if each reads what the one before emits. "
+            f"Nothing was imported. Run the job from the beginning. operators_in_spark={'; '.join(map(str, operators))}"
         )
         raise InvalidJobError(msg)
-    return list(zip(with_state, operators, strict=True))
+    return list(zip(with_state, reversed(operators), strict=True))
 
 
 def conversions_of(stage: KeyedStage, spark: SparkOperator, progress: SparkProgress) -> list[Conversion]:
@@ -99,7 +104,7 @@ def conversions_of(stage: KeyedStage, spark: SparkOperator, progress: SparkProgr
     """
     if isinstance(stage.operator, ProcessOperator) and spark.name.startswith(_PROCESSOR):
         return _of_processor(stage, stage.operator, spark, progress)
-    if len(spark.tables) > 1:
+    if len(spark.tables) != 1:
         raise _other_step(stage, spark)
     return [_conversion_of(stage, spark, progress)]
 
@@ -167,6 +172,13 @@ def _keys(
         raise InvalidJobError(msg)
     key = match_keys(stage.key_fields, spark.keys, where, sql=sql)
     return Keys(operator, key, expires=spark.name == _WITHIN)
+
+
+def _is_chain(stages: Sequence[KeyedStage]) -> bool:
+    """Return whether each step reads the one before, and nothing else."""
+    return all(
+        stage.reads.stages == (before.operator_id,) and not stage.reads.sources for before, stage in pairwise(stages)
+    )
 
 
 def merger_of(stage: KeyedStage) -> ProcessorRows | None:

@@ -76,9 +76,8 @@ def progress_of(batch: int, offsets: str, commit: str, folder: str, *, has_state
     version, *_ = offsets.split("\n")
     if version != "v1":
         msg = (
-            "the offset log of this query has a version that is not taken over: sources have names in it. Start the "
-            "query once more without names of its sources, in a new checkpoint folder; or run the job from the "
-            f"beginning. folder={folder}, version={version[:20]}"
+            "the offset log of this query has a version that is not taken over, as one has whose sources have names. "
+            f"Nothing was imported. Run the job from the beginning. folder={folder}, version={version[:20]}"
         )
         raise InvalidJobError(msg)
     try:

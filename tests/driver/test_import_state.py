@@ -153,6 +153,19 @@ def test_windows_go_on_and_late_rows_stay_late(spark: SparkSession, folder: Path
     assert not any(one["user"] == "late" for one in rows)
 
 
+def test_windows_of_windows_go_on(spark: SparkSession, folder: Path, settings: Any) -> None:
+    del settings
+    sums = stream(spark, folder).groupBy("user", F.window("at", "5 minutes")).agg(F.sum("amount").alias("total"))
+    most = sums.groupBy(F.window("window", "20 minutes").alias("w")).agg(F.max("total"), F.count("*"))
+    story = Story(spark, folder, most, "append")
+    assert len(story.imported(story.job()).entries) == 2
+    story.both_go_on(story.job())
+    rows = output_changes(folder / "out")
+    ours = [(one["w"]["end"].replace(tzinfo=None), one["max(total)"], one["count(1)"]) for one in rows]
+    assert sorted(ours) == sorted((w.end, most, n) for w, most, n in story.emitted_after)
+    assert ours
+
+
 def test_duplicates_of_keys_that_spark_has_seen_are_dropped(spark: SparkSession, folder: Path, settings: Any) -> None:
     del settings
     story = Story(spark, folder, stream(spark, folder).select("user", "amount").dropDuplicates(["user"]), "append")
