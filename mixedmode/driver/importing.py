@@ -38,7 +38,7 @@ from mixedmode.spark.errors import errors_explained, innermost
 from mixedmode.spark.frames import map_in_arrow
 from mixedmode.spark.session import open_session
 from mixedmode.spark_state.conversions import Conversion
-from mixedmode.spark_state.matching import SparkOperator, conversions_of, merger_of, pairs_of
+from mixedmode.spark_state.matching import SparkOperator, check_watermarks, conversions_of, merger_of, pairs_of
 from mixedmode.spark_state.progress import SparkProgress, last_committed, progress_of
 from mixedmode.tasks.imported_state import ENTRY_DDL, ORDER, REPORT_DDL, SUBTASK, ConvertTask, WriteTask, runs_of
 from mixedmode.time import SplitProgress
@@ -121,6 +121,7 @@ class _Import:
         plan, progress = self._plan, self._progress
         _check_stages(plan)
         _check_sides(self._analysis)
+        check_watermarks(progress, plan.strategies)
         numbers = self._inputs.source_names()
         specs = {numbers[number]: self._spec.sources[numbers[number]] for number in sorted(numbers)}
         sources = matched_sources(sources_of_spark(self._store, progress), specs)

@@ -99,6 +99,7 @@ class Sessions(Conversion):
         operator = self.operator
         assert self.key.window is not None, operator
         starts, ends = _bounds(values[self.key.window])
+        _check_sessions(operator, starts, ends)
         _check_open(ends, self.passed_us)
         encoded = _encoded(self.key, values, len(ends))
         groups = key_groups(encoded, max_parallelism=max_parallelism)
@@ -164,6 +165,17 @@ def _check_windows(operator: TimeWindowAggregateOperator, starts: Int64s, ends: 
             "Spark's state has a window that the step does not have, so they are not the same query. Give the step the "
             "window of Spark's query: its size, slide and offset, and the time zone of its session. "
             f"window_in_spark=[{start}, {end}), windows_here={operator.windows}"
+        )
+        raise InvalidJobError(msg)
+
+
+def _check_sessions(operator: SessionAggregateOperator, starts: Int64s, ends: Int64s) -> None:
+    """Raise InvalidJobError for a session that is shorter than one of the step."""
+    shortest_us = int((ends - starts).min(initial=operator.gap_us))
+    if shortest_us < operator.gap_us:
+        msg = (
+            "Spark's state has a session that is shorter than the gap of the step, so they are not the same query. "
+            f"Give the step the gap of Spark's query. gap_us={operator.gap_us}, shortest_session_us={shortest_us}"
         )
         raise InvalidJobError(msg)
 

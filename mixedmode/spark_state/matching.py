@@ -1,6 +1,6 @@
 """Finds the conversion of each operator of Spark: which step of the job it is, and whether they are the same. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -19,12 +19,13 @@ from mixedmode.spark_state.keys import is_bounds, match_keys, shown_fields
 from mixedmode.spark_state.processors import ProcessorRows, Timers, Variable, adapter_of
 from mixedmode.spark_state.progress import SparkProgress
 
-__all__ = ["SparkOperator", "SparkTable", "conversions_of", "merger_of", "pairs_of"]
+__all__ = ["SparkOperator", "SparkTable", "check_watermarks", "conversions_of", "merger_of", "pairs_of"]
 
 _US_PER_MS = 1000
 _AGGREGATE, _SESSIONS = "stateStoreSave", "sessionWindowStateStoreSaveExec"
 _DEDUPLICATE, _WITHIN = "dedupe", "dedupeWithinWatermark"
 _PROCESSOR = "transformWithState"
+_POLICY = "streaming.multipleWatermarkPolicy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,18 @@ class SparkOperator:
         return f"{self.name} by {shown_fields(self.keys)}" if self.tables else self.name
 
 
+def check_watermarks(progress: SparkProgress, timed: Collection[str]) -> None:
+    """Raise InvalidJobError if Spark's watermark is not that of the slowest source.  timed: sources with event time."""
+    policy = progress.setting(_POLICY, "min")
+    if policy != "min" and len(timed) > 1:
+        msg = (
+            "the watermark of the query is that of its fastest source, and the watermark of a job is that of its "
+            "slowest one, so the job would wait for rows that are late in Spark. Nothing was imported. Run the job "
+            f"from the beginning. spark.sql.{_POLICY}={policy}, sources={', '.join(sorted(timed))}"
+        )
+        raise InvalidJobError(msg)
+
+
 def pairs_of(
     stages: Sequence[KeyedStage], operators: Sequence[SparkOperator]
 ) -> list[tuple[KeyedStage, SparkOperator]]:
@@ -111,6 +124,13 @@ def conversions_of(stage: KeyedStage, spark: SparkOperator, progress: SparkProgr
 
 def _conversion_of(stage: KeyedStage, spark: SparkOperator, progress: SparkProgress) -> Conversion:
     operator, where = stage.operator, f"step {stage.operator_id!r}"
+    if getattr(operator, "allowed_lateness_us", 0):
+        msg = (
+            f"{where}: the step has an allowed lateness, and Spark drops a window when its watermark passes it, so a "
+            "late record would be alone in its window. Nothing was imported. Remove allowed-lateness, or run the job "
+            "from the beginning."
+        )
+        raise InvalidJobError(msg)
     passed_us = progress.watermark_ms * _US_PER_MS
     sql = " ".join(step.text for step in stage.reads.sql)
     match operator:
