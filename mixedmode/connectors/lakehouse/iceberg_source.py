@@ -130,7 +130,8 @@ class IcebergSource(LakehouseSource, ChecksBeginning, ChecksReading, ReadsRanges
             "snapshots of it have expired, or its rows were updated or deleted, so it cannot be read commit by commit. "
             f"snapshot={number}"
         )
-        return _Beginning(number, number), after(number), notice if is_limited else None
+        has_limits = self.source.max_files_per_epoch or self.source.max_records_per_epoch
+        return _Beginning(number, number), after(number), notice if is_limited and has_limits else None
 
     def _before_first(self) -> Offset:
         """Return the offset before the first snapshot that a stream reads which has read nothing."""
