@@ -9,7 +9,7 @@ closed in all of its checkpoints, so it neither changes their rows nor goes back
 No checkpoint changes. A backfill that is killed has replaced all rows of an output or none, and can be repeated.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +36,7 @@ from mixedmode.sinks import Sink
 from mixedmode.sinks.table import read_output
 from mixedmode.spark.session import open_session
 from mixedmode.time import shown_time
-from mixedmode.time.window_range import WindowRange
+from mixedmode.time.window_range import ReplacedRows, WindowRange
 
 __all__ = ["Backfilled", "backfill", "backfill_range", "backfill_spec", "refusal"]
 
@@ -89,7 +89,8 @@ def backfill(
     log = CheckpointLog(ObjectStore(folder))
     oldest = _oldest_checkpoint(log, spec, plan)
     _check_closed(spec, steps.values(), windows, oldest)
-    for name, sink in _checked_sinks(session, spec, plan, log, steps).items():
+    replaced = {name: replaced_rows(step, windows) for name, step in steps.items()}
+    for name, sink in _checked_sinks(session, spec, plan, log, replaced).items():
         _check_published(sink, name, oldest)
     found = []
     with temporary_folder("backfill-") as scratch:
@@ -97,11 +98,10 @@ def backfill(
         run_job(backfill_spec(spec, scratch), lambda *path: path_text(path), replace(options, within=windows))
         # the job may have dropped older checkpoints meanwhile, so more of its output may be rewritten
         before = _oldest_checkpoint(log, spec, plan).epoch
-        for name, sink in _checked_sinks(session, spec, plan, log, steps).items():
-            replaced = replaced_rows(steps[name], windows)
+        for name, sink in _checked_sinks(session, spec, plan, log, replaced).items():
             rows = read_output(output_folder(scratch, name))
-            rows = rows.filter(replaced.has(rows))
-            sink.replace_windows(rows, replaced, before)
+            rows = rows.filter(replaced[name].has(rows))
+            sink.replace_windows(rows, replaced[name], before)
             found.append(Backfilled(windows, rows.num_rows, spec.results[name].place))
     return found
 
@@ -202,16 +202,16 @@ def _check_published(sink: Sink, name: str, oldest: Manifest) -> None:
 
 
 def _checked_sinks(
-    session: SparkSession, spec: JobSpec, plan: JobPlan, log: CheckpointLog, names: Collection[str]
+    session: SparkSession, spec: JobSpec, plan: JobPlan, log: CheckpointLog, replaced: Mapping[str, ReplacedRows]
 ) -> dict[str, Sink]:
     """Return sinks, prepared without taking them over. Raise InvalidJobError if one cannot replace rows."""
     sinks, schemas = open_sinks(session, spec, plan, log.store.url, Generation(0)).by_name, output_schemas(plan)
-    for name in names:
-        why = sinks[name].no_replacement()
+    for name, rows in replaced.items():
+        why = sinks[name].no_replacement(rows)
         if why is not None:
             raise _refused(spec, f"its output cannot: {why}. sink={spec.results[name].place}")
         sinks[name].prepare(schemas[name].fields, schemas[name].key_columns, is_fresh=False)
-    return {name: sinks[name] for name in names}
+    return {name: sinks[name] for name in replaced}
 
 
 def _refused(spec: JobSpec, reason: str) -> InvalidJobError:

@@ -10,13 +10,13 @@ Invariant (tests/plan/test_backfill.py): `around` a range is the smallest range 
 window begins, and at whose end some window ends; the rows of `replaced_rows` are those of the windows in the range.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mixedmode.checkpoint.types import Manifest
-from mixedmode.expressions import Column, Query
+from mixedmode.expressions import NAMED_STRUCT, Call, Column, Node, Query
 from mixedmode.operators.window import WINDOW_BOUNDS, TimeWindowAggregateOperator
 from mixedmode.plan.job_plan import JobPlan, entry_of
 from mixedmode.plan.reads import Reads
@@ -24,20 +24,25 @@ from mixedmode.plan.stages import KeyedStage, key_column
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Cumulating, Sliding, TimeWindows, shifted_us
 from mixedmode.time.window_range import BOUND_TYPE, Bound, ReplacedRows, WindowRange
 
-__all__ = ["BackfillStep", "around", "closed_until_us", "replaceable_step", "replaced_rows", "window_step"]
+__all__ = ["BackfillStep", "Path", "around", "closed_until_us", "replaceable_step", "replaced_rows", "window_step"]
+
+
+#: the name of a column, and of its field, if it is a struct
+Path = tuple[str] | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillStep:
-    """The step whose windows are computed again, and the columns of the output with the bounds of its windows.
+    """The step whose windows are computed again, and where the output has the bounds of its windows.
 
-    start, end: None for a bound that the output does not have. One of the two shows which windows lie in a range.
+    start, end: a column, or a column and its field; None for a bound that the output does not have. One of the two
+    shows which windows lie in a range.
     """
 
     stage: KeyedStage
     operator: TimeWindowAggregateOperator
-    start: str | None
-    end: str | None
+    start: Path | None
+    end: Path | None
 
 
 def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
@@ -58,7 +63,7 @@ def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
             "its first keyed step has no tumbling, sliding or cumulating window of event time. So its rows depend on "
             f"records outside of the range, too. step={first.operator_id}"
         )
-    names = _Bounds(*(bound.name for bound in WINDOW_BOUNDS))
+    names = _Bounds(*((bound.name,) for bound in WINDOW_BOUNDS))
     before = first.operator_id
     for stage in others:
         names = names.in_key(plan, stage, before)
@@ -72,7 +77,8 @@ def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
         before = stage.operator_id
     if result.stage is None:
         names = names.read_by(plan, entry_of(output), result.reads, before)
-    names = names.among({field.name: field.name for field in result.fields if field.type == BOUND_TYPE})
+    else:
+        names = names.among({field.name: field.name for field in result.fields if field.type == BOUND_TYPE})
     if not names.show(operator.windows):
         return _no_bounds(plan, operator.windows, before)
     return BackfillStep(first, operator, names.start, names.end)
@@ -97,13 +103,19 @@ def replaced_rows(step: BackfillStep, windows: WindowRange) -> ReplacedRows:
     length_us = kind.size_us if isinstance(kind, Sliding) else 1
     least = greatest = None
     if step.start is not None:
-        least, greatest = Bound(step.start, windows.start_us), Bound(step.start, windows.end_us - length_us)
+        least = _bound(step.start, windows.start_us)
+        greatest = _bound(step.start, windows.end_us - length_us)
     if step.end is not None:
-        least = least or Bound(step.end, windows.start_us + length_us)
-        greatest = Bound(step.end, windows.end_us)
+        least = least or _bound(step.end, windows.start_us + length_us)
+        greatest = _bound(step.end, windows.end_us)
     assert least is not None, step
     assert greatest is not None, step
     return ReplacedRows(least, greatest)
+
+
+def _bound(path: Path, at_us: int) -> Bound:
+    column, *field = path
+    return Bound(column, at_us, *field)
 
 
 def around(kinds: Sequence[TimeWindows], wanted: WindowRange) -> WindowRange:
@@ -131,10 +143,10 @@ def closed_until_us(step: BackfillStep, manifest: Manifest) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Bounds:
-    """The columns with the start and the end of windows; None for a bound that is not there."""
+    """The places of the start and the end of windows in rows; None for a bound that is not there."""
 
-    start: str | None
-    end: str | None
+    start: Path | None
+    end: Path | None
 
     def show(self, windows: TimeWindows) -> bool:
         """Return whether rows with these columns show which windows lie in a range (see `replaced_rows`).
@@ -149,8 +161,9 @@ class _Bounds:
         return self.end is not None or (self.start is not None and not isinstance(windows, Cumulating))
 
     def among(self, columns: Mapping[str, str]) -> "_Bounds":
-        """Return the bounds that are among these columns, by their new names."""
-        return _Bounds(*(None if name is None else columns.get(name) for name in (self.start, self.end)))
+        """Return the bounds that are among these columns as they are, by their new names."""
+        found = [None if path is None or len(path) > 1 else columns.get(path[0]) for path in (self.start, self.end)]
+        return _Bounds(*(None if name is None else (name,) for name in found))
 
     def in_key(self, plan: JobPlan, stage: KeyedStage, before: str) -> "_Bounds":
         """Return the key columns of a stage that are bounds in the rows of the stage `before`."""
@@ -161,21 +174,34 @@ class _Bounds:
         return self.read_by(plan, stage.operator_id, stage.reads, before).among(read)
 
     def read_by(self, plan: JobPlan, reader: str, reads: Reads, stage: str) -> "_Bounds":
-        """Return the columns of a reader of the rows of `stage` that are the bounds as they are."""
+        """Return where a reader of the rows of `stage` has the bounds as they are."""
         if reads.relations == reads.stages:
             return self
         queries = plan.inner.get(reader, {}).get(stage, ())
-        return _Bounds(*(_unchanged(queries, name) for name in (self.start, self.end)))
+        return _Bounds(*(None if path is None else _unchanged(queries, path[0]) for path in (self.start, self.end)))
 
 
-def _unchanged(queries: Sequence[Query], name: str | None) -> str | None:
-    """Return the column that all queries fill with the column `name` of their input; None if there is none."""
-    found = [{column for column, number in query.columns if _is_column(query, number, name)} for query in queries]
-    return min(set.intersection(*found), default=None) if found else None
+def _unchanged(queries: Sequence[Query], name: str) -> Path | None:
+    """Return where all queries put the column `name` of their input; None if there is no such place.
+
+    A column of its own is found before a field of a struct.
+    """
+    found = [set(_places_of(query, name)) for query in queries]
+    return min(set.intersection(*found), key=lambda path: (len(path), path), default=None) if found else None
 
 
-def _is_column(query: Query, number: int, name: str | None) -> bool:
-    node = query.nodes[number]
+def _places_of(query: Query, name: str) -> Iterator[Path]:
+    for column, number in query.columns:
+        node = query.nodes[number]
+        if _is_column(node, name):
+            yield (column,)
+        elif isinstance(node, Call) and node.kind == NAMED_STRUCT:
+            for field, argument in zip(node.data_type, node.arguments, strict=True):
+                if _is_column(query.nodes[argument], name):
+                    yield column, field.name
+
+
+def _is_column(node: Node, name: str) -> bool:
     return isinstance(node, Column) and node.name == name and node.data_type == BOUND_TYPE
 
 
@@ -203,7 +229,4 @@ def _no_bounds(plan: JobPlan, windows: TimeWindows, stage: str) -> str:
     needed = "the end" if isinstance(windows, Cumulating) else "the start or the end"
     if isinstance(windows, Sliding) and windows.time_zone is not None:
         needed = "the start and the end"
-    return (
-        f"the columns of the output do not have {needed} of the windows as a timestamp of its own. Select it, such as "
-        "window.start AS hour"
-    )
+    return f"the output does not have {needed} of the windows as it is. Select the window, or window.start AS hour"

@@ -124,8 +124,9 @@ class Sink(Protocol):
         the output cannot be rolled back.
         """
 
-    def no_replacement(self) -> str | None:
-        """Return why rows that were published cannot be replaced, as a clause; None if they can. Changes nothing."""
+    def no_replacement(self, replaced: ReplacedRows) -> str | None:
+        """Return why these rows that were published cannot be replaced, as a clause; None if they can."""
+        del replaced  # whichever they are
         return "rows that were written there cannot be replaced"
 
     def replace_windows(self, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
@@ -136,7 +137,7 @@ class Sink(Protocol):
         the job runs. Raises RetryableError if nothing was replaced because of something outside, and InvalidJobError
         if the rows cannot be replaced.
         """
-        raise AssertionError(self.no_replacement(), rows.num_rows, replaced, before)
+        raise AssertionError(self.no_replacement(replaced), rows.num_rows, replaced, before)
 
 
 def staging_folder(checkpoint_dir: Path | str, name: str = "", kind: str = "staged") -> str:

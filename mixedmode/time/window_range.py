@@ -39,10 +39,24 @@ class WindowRange:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A column of an output with the start or the end of windows, and a time: microseconds since 1970, UTC."""
+    """A column of an output with the start or the end of windows, and a time: microseconds since 1970, UTC.
+
+    field: of the column, if it is a struct, such as the `start` of a window.
+    """
 
     column: str
     at_us: int
+    field: str | None = None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Return the names that lead to the bound."""
+        return (self.column,) if self.field is None else (self.column, self.field)
+
+    def of(self, rows: pa.Table) -> pa.ChunkedArray:
+        """Return the bounds of rows (n,)."""
+        values = rows.column(self.column)
+        return values if self.field is None else pc.struct_field(values, self.field)
 
     @property
     def instant(self) -> datetime:
@@ -62,7 +76,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedRows:
-    """The rows of an output whose windows lie in a range: `least.column >= least` and `greatest.column <= greatest`.
+    """The rows of an output whose windows lie in a range: those from the bound `least` to the bound `greatest`.
 
     Example: hours from 10:00 to 12:00 are the rows with window_start >= 10:00 and window_end <= 12:00; of an output
     that has only their start, as `hour`, those with hour >= 10:00 and hour <= 11:59:59.999999.
@@ -71,11 +85,16 @@ class ReplacedRows:
     least: Bound
     greatest: Bound
 
+    @property
+    def are_in_structs(self) -> bool:
+        """Return whether a bound is a field of a struct."""
+        return self.least.field is not None or self.greatest.field is not None
+
     def has(self, rows: pa.Table) -> pa.ChunkedArray:
         """Return for (n,) rows (n,) booleans: whether the row is one of these; False if a bound is NULL."""
         inside = pc.and_(
-            pc.greater_equal(rows.column(self.least.column), self.least.scalar),
-            pc.less_equal(rows.column(self.greatest.column), self.greatest.scalar),
+            pc.greater_equal(self.least.of(rows), self.least.scalar),
+            pc.less_equal(self.greatest.of(rows), self.greatest.scalar),
         )
         return pc.fill_null(inside, False)
 

@@ -109,7 +109,7 @@ def test_open_windows_and_windows_that_late_records_may_change_are_refused(spark
 def test_each_output_of_a_sql_file_has_its_windows_replaced_under_the_names_that_it_gives_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Hours by their start in files, two hours each hour by their end in a database, and rows, which are refused."""
+    """Hours by their window in files, two hours each hour by their end in a database, and rows, which are refused."""
     write_json(tmp_path / "in", "0.json", HISTORY)
     job = Job.from_file(_sql_file(tmp_path))
     clock, feed = ManualClock(1_800_000_000_000), [lambda: write_json(tmp_path / "in", "1.json", LATER)]
@@ -121,10 +121,14 @@ def test_each_output_of_a_sql_file_has_its_windows_replaced_under_the_names_that
     unlike = backfill_range("2024-01-01T02:00:00Z", "2024-01-01T03:30:00Z")
     with pytest.raises(InvalidJobError, match="does not end where one ends"):
         backfill(job.spec, job.where, unlike, options, ["pairs"])
+    with pytest.raises(InvalidJobError, match="has the struct of the window as JSON"):
+        backfill(job.spec, job.where, windows, options, ["windows"])
     found = backfill(job.spec, job.where, windows, options, ["hours", "pairs"])
     assert [one.rows for one in found] == [5, 1]
     rows = read_output(tmp_path / "hours").to_pylist()
-    assert {(row["hour"], row["k"], row["n"], row["total"]) for row in rows} == hourly([*HISTORY, *FORGOTTEN])
+    assert {(row["window"]["start"], row["k"], row["n"], row["total"]) for row in rows} == hourly(
+        [*HISTORY, *FORGOTTEN]
+    )
     with closing(sqlite3.connect(tmp_path / "t.db")) as database:
         pairs = database.execute("SELECT substr(upto, 12, 2), total FROM pairs").fetchall()
     assert {(int(upto), total) for upto, total in pairs} == {
@@ -142,12 +146,15 @@ def _sql_file(folder: Path) -> Path:
         SET execution.checkpointing.num-retained = 1;
         CREATE TEMPORARY VIEW t (k STRING, n BIGINT, at TIMESTAMP) USING json OPTIONS (path '{folder}/in');
         CREATE STREAMING TABLE hours USING parquet TBLPROPERTIES ('path' = '{folder}/hours') AS
-          SELECT window.start AS hour, k, count(*) AS n, sum(n) AS total
+          SELECT window, k, count(*) AS n, sum(n) AS total
           FROM STREAM t WATERMARK at DELAY OF INTERVAL 0 SECONDS WHERE n >= 0
           GROUP BY window(at, '1 hour'), k HAVING count(*) > 0;
         CREATE STREAMING TABLE pairs USING sqlite TBLPROPERTIES ('path' = '{folder}/t.db', 'table' = 'pairs') AS
           SELECT window.end AS upto, sum(n) AS total
           FROM STREAM t WATERMARK at DELAY OF INTERVAL 0 SECONDS GROUP BY window(at, '2 hours', '1 hour');
+        CREATE STREAMING TABLE windows USING sqlite TBLPROPERTIES ('path' = '{folder}/t.db', 'table' = 'windows') AS
+          SELECT window, sum(n) AS total
+          FROM STREAM t WATERMARK at DELAY OF INTERVAL 0 SECONDS GROUP BY window(at, '1 hour');
         CREATE STREAMING TABLE raw USING parquet TBLPROPERTIES ('path' = '{folder}/raw') AS SELECT * FROM STREAM t;
         """,
         encoding="utf-8",
@@ -186,8 +193,8 @@ def test_a_grouped_query_over_windows_keeps_them_apart_by_their_bounds(
 @pytest.mark.parametrize(
     ("select", "why"),
     [
-        ("window.start + INTERVAL 1 HOUR AS hour", "do not have the start or the end of the windows as a timestamp"),
-        ("window", "do not have the start or the end of the windows as a timestamp of its own. Select it, such as"),
+        ("window.start + INTERVAL 1 HOUR AS hour", "does not have the start or the end of the windows as it is"),
+        ("window", None),
         ("window.start AS hour, to_json(named_struct('k', k)) AS j", "Spark runs the SQL after the windows"),
         ("window.start AS hour, window.start AS again", None),
     ],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.plan.backfill import BackfillStep, around, replaced_rows
+from mixedmode.plan.backfill import BackfillStep, Path, around, replaced_rows
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 from mixedmode.time.window_range import BOUND_TYPE, WindowRange
 
@@ -35,10 +35,14 @@ def test_around_a_range_is_the_smallest_one_at_which_a_window_begins_and_another
 
 
 @pytest.mark.parametrize(("windows", "every"), KINDS, ids=lambda kind: type(kind).__name__)
-@pytest.mark.parametrize(("start", "end"), [("from", "to"), ("from", None), (None, "to")], ids=str)
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [(("from",), ("to",)), (("from",), None), (None, ("to",)), (("window", "from"), ("to",)), (None, ("window", "to"))],
+    ids=str,
+)
 @given(start_us=st.integers(-40, 40), length=st.integers(1, 60))
 def test_the_replaced_rows_are_those_of_the_windows_in_the_range(
-    windows: TimeWindows, every: list[tuple[int, int]], start: str | None, end: str | None, start_us: int, length: int
+    windows: TimeWindows, every: list[tuple[int, int]], start: Path | None, end: Path | None, start_us: int, length: int
 ) -> None:
     """One bound is enough, but for the start of windows that cumulate, by which no job is planned."""
     if end is None and isinstance(windows, Cumulating):
@@ -47,7 +51,10 @@ def test_the_replaced_rows_are_those_of_the_windows_in_the_range(
     stage: Any = None
     wanted = around([windows], WindowRange(start_us, start_us + length))
     columns = zip(("from", "to"), zip(*every, strict=True), strict=True)
-    rows = pa.table({name: pa.array([*bounds], BOUND_TYPE) for name, bounds in columns if name in (start, end)})
+    bounds = {name: pa.array([*values], BOUND_TYPE) for name, values in columns}
+    window = pa.StructArray.from_arrays([*bounds.values()], [*bounds])
+    read = {path[0] for path in (start, end) if path is not None}
+    rows = pa.table({**bounds, "window": window}).select([*read])
     found = replaced_rows(BackfillStep(stage, operator, start, end), wanted).has(rows).to_pylist()
     assert found == [wanted.start_us <= begin and over <= wanted.end_us for begin, over in every]
 

@@ -227,7 +227,7 @@ class FileSink(Sink):
         return len(later)
 
     @override
-    def no_replacement(self) -> str | None:
+    def no_replacement(self, replaced: ReplacedRows) -> str | None:
         if not self.task.layout.partitions:
             return None
         return "it is partitioned, and rows of several folders cannot be replaced at once"

@@ -196,7 +196,7 @@ class LakehouseSink(StagedSink):
         return later + self.delete_staged_after(after)
 
     @override
-    def no_replacement(self) -> str | None:
+    def no_replacement(self, replaced: ReplacedRows) -> str | None:
         return None
 
     @override

@@ -21,7 +21,7 @@ from mixedmode.checkpoint.types import Epoch
 from mixedmode.config.calls import quoted
 from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.spark.frames import spark_schema
-from mixedmode.time.window_range import BOUND_TYPE, ReplacedRows
+from mixedmode.time.window_range import BOUND_TYPE, Bound, ReplacedRows
 
 #: what a commit did: wrote an epoch; wrote a batch run; went back to `epoch`; closed an abandoned past; replaced the
 #: rows of windows
@@ -240,11 +240,15 @@ def replace_sql(table: str, names: Sequence[str], replaced: ReplacedRows) -> str
     least, greatest = replaced.least, replaced.greatest
     into, given = ", ".join(map(quoted, names)), ", ".join(f"s.{quoted(name)}" for name in names)
     return (
-        f"MERGE INTO {table} t USING {STAGED_VIEW} s ON t.{quoted(least.column)} = s.{NEVER}"
+        f"MERGE INTO {table} t USING {STAGED_VIEW} s ON {_of_table(least)} = s.{NEVER}"
         f" WHEN NOT MATCHED THEN INSERT ({into}) VALUES ({given})"
-        f" WHEN NOT MATCHED BY SOURCE AND t.{quoted(least.column)} >= {least.literal}"
-        f" AND t.{quoted(greatest.column)} <= {greatest.literal} THEN DELETE"
+        f" WHEN NOT MATCHED BY SOURCE AND {_of_table(least)} >= {least.literal}"
+        f" AND {_of_table(greatest)} <= {greatest.literal} THEN DELETE"
     )
+
+
+def _of_table(bound: Bound) -> str:
+    return ".".join(["t", *map(quoted, bound.path)])
 
 
 def replacing_rows(rows: pa.Table, names: Sequence[str], epoch: Epoch) -> pa.Table:

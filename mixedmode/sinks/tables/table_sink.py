@@ -206,8 +206,12 @@ class TableSink(StagedSink):
         return rows + self.delete_staged_after(after)
 
     @override
-    def no_replacement(self) -> str | None:
-        return None
+    def no_replacement(self, replaced: ReplacedRows) -> str | None:
+        if not replaced.are_in_structs:
+            return None
+        return (
+            "a database has the struct of the window as JSON. Select a bound of its own, such as window.start AS hour"
+        )
 
     @override
     def replace_windows(self, rows: pa.Table, replaced: ReplacedRows, before: Epoch) -> None:
