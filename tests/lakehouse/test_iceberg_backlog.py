@@ -4,6 +4,7 @@ Each answer is computed in plain Python beside the table.
 """
 
 import json
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.driver.events import EpochStarted, Event
+from mixedmode.driver.events import EpochCommitted, EpochStarted, Event
+from mixedmode.driver.run import RunOptions, run_job
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
 from tests.faults.in_process import dies_at
@@ -126,19 +128,35 @@ def test_a_table_with_changes_and_without_its_first_snapshots_is_read_in_all_mod
 
 
 def test_a_catalog_with_a_cache_knows_what_others_have_committed(spark: SparkSession, lake: LakeJob) -> None:
-    """The cache of Spark's catalog keeps a table for half a minute: without what other sessions commit meanwhile."""
+    """A live query has a catalog of its own, whose cache keeps the table as it was in the epoch before."""
     table = Maintained(spark, lake.inputs)
     table.add({1: ("a", 1), 2: ("b", 2)})
     own = beside(spark, lake.inputs).replace("beside_", "cached_").replace("`", "")
-    for key, value in (("", "org.apache.iceberg.spark.SparkCatalog"), (".type", "hadoop")):
-        spark.conf.set(f"spark.sql.catalog.{own.split('.')[0]}{key}", value)
-    spark.conf.set(f"spark.sql.catalog.{own.split('.')[0]}.warehouse", str(lake.inputs.parent.parent))
-    source = Source.iceberg(table=own)
-    job = Job("cached", sources={"sales": source}, mode="mixed", checkpoint_dir=lake.checkpoints, spark=SPARK)
-    steps = job.key_by("shop").aggregate(items="count(*)", income="sum(price)")
-    feed = [partial(table.add, {number: ("a", number)}) for number in (3, 4)]
-    recording = run(steps.write(Sink.parquet(out(lake, "mixed"))), spark, feed=feed)
-    assert [epoch.records for epoch in recording.committed] == [2, 1, 1]
+    catalog, _, _ = own.partition(".")
+    settings = {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": str(lake.inputs.parents[1]),
+    }
+    for key, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.{catalog}{key}", value)
+    sources = {"sales": Source.iceberg(table=own)}
+    job = Job("cached", sources=sources, mode="mixed", checkpoint_dir=lake.checkpoints, spark=SPARK)
+    steps = job.key_by("shop").aggregate(items="count(*)", income="sum(price)").write(Sink.parquet(out(lake, "mixed")))
+    stop, records, waiting = threading.Event(), list[int](), [3, 4, 5]
+
+    def adds_more(event: Event) -> None:
+        if not isinstance(event, EpochCommitted):
+            return
+        records.append(event.records)
+        if waiting:
+            number = waiting.pop(0)
+            table.add({number: ("a", number)})
+        else:
+            stop.set()
+
+    run_job(steps.spec, steps.where, RunOptions(observers=[adds_more], stop=stop, session=spark))
+    assert records == [2, 1, 1, 1]
     check(lake, "mixed", table)
 
 
