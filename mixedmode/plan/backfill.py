@@ -24,11 +24,10 @@ from mixedmode.plan.stages import KeyedStage, key_column
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Cumulating, Sliding, TimeWindows, shifted_us
 from mixedmode.time.window_range import BOUND_TYPE, Bound, ReplacedRows, WindowRange
 
-__all__ = ["BackfillStep", "Path", "around", "closed_until_us", "replaceable_step", "replaced_rows", "window_step"]
-
+__all__ = ["BackfillStep", "BoundPath", "around", "closed_until_us", "replaceable_step", "replaced_rows"]
 
 #: the name of a column, and of its field, if it is a struct
-Path = tuple[str] | tuple[str, str]
+BoundPath = tuple[str] | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,8 @@ class BackfillStep:
 
     stage: KeyedStage
     operator: TimeWindowAggregateOperator
-    start: Path | None
-    end: Path | None
+    start: BoundPath | None
+    end: BoundPath | None
 
 
 def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
@@ -57,7 +56,7 @@ def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
     if isinstance(path, str):
         return path
     first, *others = path
-    operator = window_step(first)
+    operator = _window_step(first)
     if operator is None:
         return (
             "its first keyed step has no tumbling, sliding or cumulating window of event time. So its rows depend on "
@@ -84,14 +83,6 @@ def replaceable_step(plan: JobPlan, output: str) -> BackfillStep | str:
     return BackfillStep(first, operator, names.start, names.end)
 
 
-def window_step(stage: KeyedStage) -> TimeWindowAggregateOperator | None:
-    """Return the operator of a stage that has windows of event time over records; None for any other stage."""
-    operator = stage.operator
-    if not isinstance(operator, TimeWindowAggregateOperator) or operator.by_clock:
-        return None
-    return operator if stage.event_time is not None and not stage.reads.stages else None
-
-
 def replaced_rows(step: BackfillStep, windows: WindowRange) -> ReplacedRows:
     """Return the rows of an output whose windows lie in a range.
 
@@ -111,11 +102,6 @@ def replaced_rows(step: BackfillStep, windows: WindowRange) -> ReplacedRows:
     assert least is not None, step
     assert greatest is not None, step
     return ReplacedRows(least, greatest)
-
-
-def _bound(path: Path, at_us: int) -> Bound:
-    column, *field = path
-    return Bound(column, at_us, *field)
 
 
 def around(kinds: Sequence[TimeWindows], wanted: WindowRange) -> WindowRange:
@@ -145,8 +131,8 @@ def closed_until_us(step: BackfillStep, manifest: Manifest) -> int | None:
 class _Bounds:
     """The places of the start and the end of windows in rows; None for a bound that is not there."""
 
-    start: Path | None
-    end: Path | None
+    start: BoundPath | None
+    end: BoundPath | None
 
     def show(self, windows: TimeWindows) -> bool:
         """Return whether rows with these columns show which windows lie in a range (see `replaced_rows`).
@@ -181,7 +167,12 @@ class _Bounds:
         return _Bounds(*(None if path is None else _unchanged(queries, path[0]) for path in (self.start, self.end)))
 
 
-def _unchanged(queries: Sequence[Query], name: str) -> Path | None:
+def _bound(path: BoundPath, at_us: int) -> Bound:
+    column, *field = path
+    return Bound(column, at_us, *field)
+
+
+def _unchanged(queries: Sequence[Query], name: str) -> BoundPath | None:
     """Return where all queries put the column `name` of their input; None if there is no such place.
 
     A column of its own is found before a field of a struct.
@@ -190,7 +181,7 @@ def _unchanged(queries: Sequence[Query], name: str) -> Path | None:
     return min(set.intersection(*found), key=lambda path: (len(path), path), default=None) if found else None
 
 
-def _places_of(query: Query, name: str) -> Iterator[Path]:
+def _places_of(query: Query, name: str) -> Iterator[BoundPath]:
     for column, number in query.columns:
         node = query.nodes[number]
         if _is_column(node, name):
@@ -203,6 +194,14 @@ def _places_of(query: Query, name: str) -> Iterator[Path]:
 
 def _is_column(node: Node, name: str) -> bool:
     return isinstance(node, Column) and node.name == name and node.data_type == BOUND_TYPE
+
+
+def _window_step(stage: KeyedStage) -> TimeWindowAggregateOperator | None:
+    """Return the operator of a stage that has windows of event time over records; None for any other stage."""
+    operator = stage.operator
+    if not isinstance(operator, TimeWindowAggregateOperator) or operator.by_clock:
+        return None
+    return operator if stage.event_time is not None and not stage.reads.stages else None
 
 
 def _stages_of(plan: JobPlan, reads: Reads) -> list[KeyedStage] | str:

@@ -79,8 +79,7 @@ class Windows(Conversion):
         _check_open(ends, self.passed_us)
         encoded = _encoded(self.key, keys, len(ends))
         groups = key_groups(encoded, max_parallelism=max_parallelism)
-        registers = registers_of(operator.aggregator, self.buffers, values)
-        columns = operator.layout.state_columns(_not_emitted(registers, operator.layout.given_fields))
+        columns = _not_emitted(operator, registers_of(operator.aggregator, self.buffers, values))
         stored = joined(encoded_times(ends), encoded)
         return [packed_entries(0, groups, stored, operator.layout.state_fields, columns)]
 
@@ -103,8 +102,8 @@ class Sessions(Conversion):
         _check_open(ends, self.passed_us)
         encoded = _encoded(self.key, values, len(ends))
         groups = key_groups(encoded, max_parallelism=max_parallelism)
-        registers = registers_of(operator.aggregator, self.buffers, values[len(self.key.fields) + 1 :])
-        columns = operator.layout.state_columns(_not_emitted(registers, operator.layout.given_fields))
+        own = values[len(self.key.fields) + 1 :]
+        columns = _not_emitted(operator, registers_of(operator.aggregator, self.buffers, own))
         from_us, to_us = encoded_times(starts), encoded_times(ends)
         fields = operator.states[0].fields
         sessions = packed_entries(SESSIONS_ID, groups, joined(encoded, from_us), fields, [pa.array(ends), *columns])
@@ -141,10 +140,13 @@ def _encoded(key: KeyColumns, columns: Columns, rows: int) -> pa.Array:
     return encode_keys(key.columns(columns), KeySchema(key.fields))
 
 
-def _not_emitted(registers: list[pa.Array], given: Sequence[pa.Field]) -> Partials:
-    """Return windows of which no output here has a row yet."""
-    rows = len(registers[0])
-    return Partials(registers, np.full(rows, CHANGED), [pa.nulls(rows, field.type) for field in given])
+def _not_emitted(
+    operator: TimeWindowAggregateOperator | SessionAggregateOperator, registers: list[pa.Array]
+) -> Sequence[pa.Array]:
+    """Return the columns of the state for windows of which no output here has a row yet."""
+    rows, layout = len(registers[0]), operator.layout
+    given = [pa.nulls(rows, field.type) for field in layout.given_fields]
+    return layout.state_columns(Partials(registers, np.full(rows, CHANGED), given))
 
 
 def _bounds(window: pa.Array) -> tuple[Int64s, Int64s]:

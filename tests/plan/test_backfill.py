@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.plan.backfill import BackfillStep, Path, around, replaced_rows
+from mixedmode.plan.backfill import BackfillStep, BoundPath, around, replaced_rows
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 from mixedmode.time.window_range import BOUND_TYPE, WindowRange
 
@@ -42,7 +42,12 @@ def test_around_a_range_is_the_smallest_one_at_which_a_window_begins_and_another
 )
 @given(start_us=st.integers(-40, 40), length=st.integers(1, 60))
 def test_the_replaced_rows_are_those_of_the_windows_in_the_range(
-    windows: TimeWindows, every: list[tuple[int, int]], start: Path | None, end: Path | None, start_us: int, length: int
+    windows: TimeWindows,
+    every: list[tuple[int, int]],
+    start: BoundPath | None,
+    end: BoundPath | None,
+    start_us: int,
+    length: int,
 ) -> None:
     """One bound is enough, but for the start of windows that cumulate, by which no job is planned."""
     if end is None and isinstance(windows, Cumulating):
