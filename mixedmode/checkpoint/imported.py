@@ -87,8 +87,13 @@ def commit_import(
 
 
 def give_up_import(log: CheckpointLog, given: Imported, generation: Generation) -> None:
-    """Delete what this import has put into the folder, so that a job may begin there. Nothing was committed."""
+    """Delete what this import has put into the folder, so that a job may begin there. Nothing was committed.
+
+    A newer import of the same checkpoint has put the same entries of Spark's log, and needs them: they stay.
+    """
     discard_attempts(log, sinks=(), epoch=given.manifest.epoch, own=generation)
+    if log.newest_generation() != generation:
+        return
     offsets = paths.spark_offsets_path(given.manifest.epoch)
     log.store.delete([path for path in given.entries if path != offsets])
     log.store.delete([offsets])

@@ -165,15 +165,17 @@ def commit_restored(log: CheckpointLog, given: Restoration, generation: Generati
 def commit_first(log: CheckpointLog, manifest: Manifest, what: str) -> bool:
     """Create the first manifest of a folder that was filled. Return False if there is another one by now.
 
-    what: what has filled it, for a message. Raise FencedError if the job was started in this folder meanwhile.
+    what: what has filled it, for a message. Raise FencedError if the job was started in this folder meanwhile, or if
+    somebody else has filled it.
     """
     own = manifest.generation
     permit = log.ask_permit(manifest.epoch, own=own)
     match permit:
         case Fenced():
             msg = (
-                f"the job was started in this checkpoint folder while {what}, so that stops without having happened. "
-                "Stop the job, empty the folder, and do it again. "
+                f"the job was started in this checkpoint folder while {what}, or somebody else did the same at the "
+                "same time, so this stops without having happened. If the other one has finished, the folder is ready: "
+                "run the job. If the job was started, stop it, empty the folder, and do this again. "
                 f"folder={log.store.url}, own_generation={permit.own}, newest_generation={permit.newest}"
             )
             raise FencedError(msg)

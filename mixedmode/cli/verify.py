@@ -10,7 +10,7 @@ from mixedmode.driver.verification import Verified
 _WHY = (
     "Reasons that are no defect: records that came too late live are not late in a replay; functions that use the "
     "clock, chance or the order of arrival; input files and dimensions that were changed; files in the output that "
-    "others wrote."
+    "others wrote; windows that a query of Spark had emitted before its state was imported."
 )
 
 

@@ -95,6 +95,16 @@ def test_an_import_that_is_given_up_leaves_a_folder_in_which_a_job_begins(tmp_pa
     assert find_checkpoint(log, Sinks({}), reads=True).whole is None
 
 
+def test_an_import_that_is_given_up_leaves_what_a_newer_one_has_put(tmp_path: Path) -> None:
+    """They are the same entries of Spark's log: without them, the job would read its input from the beginning."""
+    log = CheckpointLog(ObjectStore(tmp_path))
+    older, newer = begin_import(log, given()), begin_import(log, given())
+    give_up_import(log, given(), older)
+    commit_import(log, given(), newer, ())
+    assert {path: log.store.get(path) for path in given().entries} == dict(given().entries)
+    assert find_checkpoint(log, Sinks({}), reads=True).whole is not None
+
+
 def test_a_start_of_the_job_meanwhile_fences_the_import(tmp_path: Path) -> None:
     log = CheckpointLog(ObjectStore(tmp_path))
     generation = begin_import(log, given())
