@@ -7,7 +7,7 @@ path in a job file, or as an argument in Python.
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import cache
 from typing import Annotated, Any, ClassVar, Self
@@ -105,7 +105,7 @@ class Section(BaseModel):
                 text = f" is taken literally: {found} is not replaced in it. Write its value, or give it with --set."
                 yield (key_of(name),), text
             elif name not in SQL_FIELDS:
-                for path, given in texts_in(value, (key_of(name),)):
+                for path, given in _own_texts_in(value, (key_of(name),)):
                     problem = unreadable_reference(given)
                     if problem is not None:
                         yield path, problem
@@ -190,12 +190,25 @@ def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
         for name, one in value:
             if name not in SQL_FIELDS:
                 yield from texts_in(one, (*path, key_of(name)))
-    elif isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from texts_in(one, (*path, key))
-    elif isinstance(value, list | tuple):
-        for index, one in enumerate(value):
-            yield from texts_in(one, (*path, index))
+    else:
+        for place, one in _parts_of(value):
+            yield from texts_in(one, (*path, place))
+
+
+def _own_texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield (path, text) of each text in a value at `path`, but not in its sections, which have looked at their own."""
+    if isinstance(value, str):
+        yield path, value
+    elif not isinstance(value, Section):
+        for place, one in _parts_of(value):
+            yield from _own_texts_in(one, (*path, place))
+
+
+def _parts_of(value: Any) -> Iterable[tuple[str | int, Any]]:
+    """Return (key or index, part) of each part of a mapping or a list; nothing of another value."""
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, list | tuple) else ()
 
 
 def _table(name: str) -> str:
