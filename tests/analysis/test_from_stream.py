@@ -383,16 +383,18 @@ def test_the_steps_return_the_rows_of_the_stream(
         lambda d: d.drop("n").dropDuplicates(["k", "odd name"]).select("odd name", "k"),
     ],
 )
-def test_all_modes_return_the_rows_of_sparks_batch(stream: DataFrame, table: DataFrame, query: Query) -> None:
+@pytest.mark.parametrize("modes", ["mixed", pytest.param("batch and streaming", marks=pytest.mark.soak)])
+def test_all_modes_return_the_rows_of_sparks_batch(
+    stream: DataFrame, table: DataFrame, query: Query, modes: str
+) -> None:
     job = Job.from_stream(query(stream), "taken", mode="batch")
     rows = [row.asDict(recursive=True) for row in table.orderBy("at").collect()]
     expected = Counter(shown(row.asDict(recursive=True)) for row in query(table).collect())
     parts = [{"records": rows[:50]}, {"records": rows[50:70]}, {"records": rows[70:]}]
-    found = [
-        run_graph(job, {"records": rows}),
-        run_graph(job, parts[0], live=parts[1:]),
-        run_graph(job, live=parts),
-    ]
+    if modes == "mixed":
+        found = [run_graph(job, parts[0], live=parts[1:])]
+    else:
+        found = [run_graph(job, {"records": rows}), run_graph(job, live=parts)]
     for outputs in found:
         assert Counter(map(shown, outputs.table())) == expected
 

@@ -149,7 +149,7 @@ RIGHTS = st.sampled_from(
     key=KEYS,
     conditions=CONDITIONS,
 )
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_join_returns_the_rows_of_sparks_batch(
     spark: SparkSession,
     tables: dict[str, DataFrame],
@@ -360,17 +360,17 @@ def test_what_no_join_is_is_refused(spark: SparkSession, sql: str, problem: str)
         "SELECT a.k, count(*) AS n FROM o a JOIN o b ON a.k = b.k AND a.v < b.v GROUP BY a.k",
     ],
 )
-@pytest.mark.parametrize("modes", ["batch and mixed", pytest.param("streaming", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("modes", ["mixed", pytest.param("batch and streaming", marks=pytest.mark.soak)])
 def test_all_modes_return_the_joins_of_sparks_batch(
     spark: SparkSession, tables: dict[str, DataFrame], sql: str, modes: str
 ) -> None:
     with views(spark, tables):
         expected = Counter(shown(row.asDict()) for row in spark.sql(sql).collect())
     parts = [{name: rows[start : start + 14] for name, rows in RECORDS.items()} for start in (0, 14, 28)]
-    if modes == "streaming":
-        found = [run_graph(job_of(sql), live=parts)]
+    if modes == "mixed":
+        found = [run_graph(job_of(sql), parts[0], live=parts[1:])]
     else:
-        found = [run_graph(job_of(sql), RECORDS), run_graph(job_of(sql), parts[0], live=parts[1:])]
+        found = [run_graph(job_of(sql), RECORDS), run_graph(job_of(sql), live=parts)]
     for outputs in found:
         assert Counter(map(shown, outputs.table())) == expected
         assert outputs.records_late == 0

@@ -230,7 +230,7 @@ BOUNDS = st.sampled_from(
 )
 
 
-@settings(max_examples=6, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, phases=[Phase.generate], suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     left=SIDES,
     right=SIDES,

@@ -51,7 +51,7 @@ UNION: dict[str, Any] = {
 @example(job={**CHAIN, "steps": []})
 @example(job={**CHAIN, "steps": [None]})
 @example(job={**CHAIN, "sources": {"t": None}})
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=mutated([CHAIN, UNION]))
 def test_a_job_with_faults_is_planned_or_refused(spark: SparkSession, tmp_path: Path, job: dict[str, Any]) -> None:
     try:

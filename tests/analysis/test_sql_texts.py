@@ -103,7 +103,7 @@ def queries(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(AROUND)).format(sql)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sql=queries())
 def test_the_steps_return_the_rows_of_the_text(spark: SparkSession, table: DataFrame, sql: str) -> None:
     with views(spark, {"t": table}):
@@ -320,17 +320,17 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         ),
     ],
 )
-@pytest.mark.parametrize("modes", ["batch and mixed", pytest.param("streaming", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("modes", ["mixed", pytest.param("batch and streaming", marks=pytest.mark.soak)])
 def test_all_modes_return_the_rows_of_sparks_batch(spark: SparkSession, table: DataFrame, sql: str, modes: str) -> None:
     job = Job("grouped", sources={"t": Source.parquet("in", schema=DDL, event_time="at")}, mode="batch")
     rows = [row.asDict() for row in table.orderBy("at").collect()]
     with views(spark, {"t": table}):
         expected = Counter(shown(row.asDict(recursive=True)) for row in spark.sql(sql).collect())
     parts = [{"t": rows[:50]}, {"t": rows[50:90]}, {"t": rows[90:]}]
-    if modes == "streaming":
-        found = [run_graph(job.sql(sql), live=parts)]
+    if modes == "mixed":
+        found = [run_graph(job.sql(sql), parts[0], live=parts[1:])]
     else:
-        found = [run_graph(job.sql(sql), {"t": rows}), run_graph(job.sql(sql), parts[0], live=parts[1:])]
+        found = [run_graph(job.sql(sql), {"t": rows}), run_graph(job.sql(sql), live=parts)]
     for outputs in found:
         assert Counter(map(shown, outputs.table())) == expected
 

@@ -13,7 +13,13 @@ from tests.bench.tiny import check_epochs, run_and_check, tiny_task
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("contestant", [TransformWithState(), TransformWithStateInitial()], ids=["empty", "initial"])
+@pytest.mark.parametrize(
+    "contestant",
+    [
+        pytest.param(TransformWithState(), id="empty", marks=pytest.mark.soak),
+        pytest.param(TransformWithStateInitial(), id="initial"),
+    ],
+)
 def test_the_processor_gives_the_answer(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, contestant: TransformWithState
 ) -> None:

@@ -178,7 +178,7 @@ def test_a_file_with_changed_text_is_read_or_refused(tmp_path: Path, data: st.Da
     check(lambda: load_job(file))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.one_of(KEYS.map(str), st.sampled_from(["name", "sink.path", "steps", "spark.x"])), value=SINGLE)
 def test_an_override_with_faults_is_read_or_refused(tmp_path: Path, key: str, value: object) -> None:
     file = tmp_path / "job.yaml"

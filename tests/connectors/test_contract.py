@@ -29,7 +29,7 @@ def each(rigs: Sequence[tuple[str, str]], default: Container[tuple[str, str]] | 
     )
 
 
-@each(RIGS)
+@each(RIGS, {(PLAIN, PLAIN), ("parquet", "parquet"), ("history-and-kafka", "postgres")})
 def test_batch_mode_gives_the_answer(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -43,8 +43,8 @@ def test_streaming_mode_gives_the_answer(
     it_gives_the_answer_in_streaming_mode(partial(rig, request, source, sink), spark, tmp_path)
 
 
-#: the others are in tests/tables and tests/sinks, too
-@each(CONNECTORS, set(CONNECTORS) - {(PLAIN, "sqlite"), (PLAIN, "partitioned")})
+#: the others are in tests/tables, tests/sinks and tests/custom, too
+@each(CONNECTORS, set(CONNECTORS) - {(PLAIN, "sqlite"), (PLAIN, "partitioned"), ("custom", "custom")})
 def test_deaths_an_epoch_again_and_an_older_checkpoint(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -52,7 +52,7 @@ def test_deaths_an_epoch_again_and_an_older_checkpoint(
     it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint(new_rig, spark, tmp_path)
 
 
-@each(CONNECTED)
+@each(CONNECTED, {("kafka", PLAIN)})
 def test_the_job_goes_live_although_more_arrives_all_the_time(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

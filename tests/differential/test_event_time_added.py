@@ -80,7 +80,7 @@ OVER: list[Epoch] = [([(0, "a", 1), (100, "a", 1)], [(5, "a", 1)]), ([(6, "a", 1
 @given(epochs=epochs, change=st.integers(0, 5), is_timed=st.booleans())
 @example(epochs=OVER, change=1, is_timed=False)
 @example(epochs=OVER, change=1, is_timed=True)
-@local_cases(0.02)
+@local_cases(0.01)
 def test_steps_that_a_source_cannot_reach_do_not_see_if_it_has_event_time(
     epochs: list[Epoch], change: int, is_timed: bool
 ) -> None:

@@ -370,7 +370,7 @@ struck = st.lists(
     strikes=struck,
     lag_ms=st.sampled_from([None, 1, 20, 50]),
 )
-@local_cases(0.12)
+@local_cases(0.08)
 def test_each_output_of_a_graph_is_the_answer_of_the_records(
     case: Case, mode: Mode, graph: Graph, strikes: list[Fault], lag_ms: int | None, faults: Faults
 ) -> None:

@@ -170,7 +170,7 @@ def few_keys_first(does: bool) -> Iterator[None]:
 
 
 @given(case=cases(), mode=some_mode, graph=graphs(as_of_joins()), strikes=struck, leaves_out=st.booleans())
-@local_cases(0.12)
+@local_cases(0.05)
 def test_as_of_joins_give_the_answer_of_the_records(
     case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults, *, leaves_out: bool
 ) -> None:
@@ -180,7 +180,7 @@ def test_as_of_joins_give_the_answer_of_the_records(
 
 
 @given(case=cases(), mode=some_mode, graph=graphs(interval_joins()), strikes=struck, leaves_out=st.booleans())
-@local_cases(0.12)
+@local_cases(0.05)
 def test_interval_joins_give_the_answer_of_the_records(
     case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults, *, leaves_out: bool
 ) -> None:

@@ -179,7 +179,7 @@ def stories(draw: st.DrawFn) -> Late:
 
 
 @given(stories())
-@local_cases(0.04)
+@local_cases(0.02)
 def test_steps_after_a_window_have_the_answer_of_the_records_that_it_accepts(late: Late) -> None:
     for mode in MODES:
         with case_folder() as base:

@@ -81,7 +81,7 @@ def counted(played: Play) -> dict[int, Any]:
     strikes=struck,
     lag_ms=st.sampled_from([None, 1, 20, 50]),
 )
-@local_cases(0.01)
+@local_cases(0.005)
 def test_no_setting_and_no_size_changes_a_row(
     case: Case,
     mode: Mode,
@@ -100,7 +100,7 @@ def test_no_setting_and_no_size_changes_a_row(
 
 
 @given(case=aggregates.cases(test_modes.RANDOM_MODES, needs_spark=False), sizes=some_sizes())
-@local_cases(0.03)
+@local_cases(0.02)
 def test_no_size_changes_an_aggregate_of_any_type(case: aggregates.Case, sizes: Mapping[str, float]) -> None:
     with case_folder() as base, Physical({}, sizes).in_force():
         test_modes.check(case, case.mode, None, base)

@@ -96,7 +96,7 @@ def counts(rows: list[dict[str, Any]]) -> Counter[Window]:
 @given(st.sampled_from(["tumbling", "sliding"]), st.booleans(), st.sampled_from([1, 2, 4]), EPOCHS)
 @example("tumbling", True, 2, [Epoch(("a", "b"), 0), Epoch(("a",), 25_000), Epoch((), 10_000)])
 @example("tumbling", False, 1, [Epoch(("a",), 0), Epoch(("a",), 10_000), Epoch(("a",), -12_000), Epoch(("a",), 9_000)])
-@local_cases(0.04)
+@local_cases(0.02)
 def test_a_record_is_in_the_windows_of_the_clock_of_its_epoch(
     kind: str, has_backlog: bool, parallelism: int, epochs: list[Epoch]
 ) -> None:

@@ -81,7 +81,7 @@ def first_of(events: Sequence[Event], within_us: int | None) -> Counter[Any]:
 
 
 @given(case=cases(values=VALUES), within_ms=st.none() | st.sampled_from([1, 5, 20]))
-@local_cases(0.2)
+@local_cases(0.12)
 def test_the_first_row_of_each_key_is_the_same_however_rows_arrive(case: Case, within_ms: int | None) -> None:
     within_us = None if within_ms is None else within_ms * MS
     time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
@@ -141,7 +141,7 @@ def test_any_row_within_a_time_is_never_near_another_one_and_covers_every_row(ca
         assert outcome.kept == 0, f"{mode}: all keys are forgotten when the input has ended"
 
 
-@local_cases(0.1)
+@local_cases(0.05)
 @given(case=cases(values=VALUES), mode=st.sampled_from(MODES), within_ms=st.none() | st.sampled_from([5, 20]))
 def test_a_job_emits_the_first_row_of_each_key(
     tmp_path_factory: pytest.TempPathFactory, case: Case, mode: Mode, within_ms: int | None

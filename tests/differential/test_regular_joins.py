@@ -108,7 +108,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 @given(case=cases(), mode=some_mode, graph=graphs(), strikes=struck)
-@local_cases(0.12)
+@local_cases(0.05)
 def test_joins_give_the_answer_of_the_records(
     case: Case, mode: Mode, graph: Graph, strikes: list[Fault], faults: Faults
 ) -> None:

@@ -87,7 +87,7 @@ walks = st.lists(starts(), min_size=2, max_size=5)
 modes = st.sampled_from(["mixed", "mixed", "streaming"])
 
 
-@local_cases(0.1)
+@local_cases(0.04)
 @given(chain=st.sampled_from(sorted(LOCAL_CHAINS)), walk=walks, mode=modes)
 def test_every_start_goes_on_where_the_one_before_ended(chain: str, walk: list[Start], mode: str) -> None:
     with case_folder() as folder:

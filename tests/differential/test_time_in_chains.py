@@ -343,7 +343,7 @@ def expected(case: Case, chain: Sequence[Step]) -> Counter[tuple[Any, ...]]:
 
 
 @given(case=cases(), chain=chains())
-@local_cases(0.03)
+@local_cases(0.02)
 def test_steps_after_windows_and_functions_have_event_time_too(case: Case, chain: list[Step]) -> None:
     for mode in MODES:
         with case_folder() as base:
@@ -410,7 +410,7 @@ class Ticking(ManualClock):
 
 
 @given(changing())
-@local_cases(0.03)
+@local_cases(0.02)
 def test_windows_read_windows_that_change(given: tuple[Case, list[Step]]) -> None:
     case, chain = given
     for mode in MODES[:2]:

@@ -70,7 +70,7 @@ def expected(given: Parts, within: tuple[int, int], side: Side, kind: str) -> Co
 @pytest.mark.parametrize(
     ("side", "kind"), [("left", "inner"), ("right", "inner"), ("left", "left"), ("right", "right")]
 )
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(given=parts(), least=st.integers(-30, 30), length=st.integers(0, 30))
 def test_windows_go_by_the_time_of_a_side(given: Parts, least: int, length: int, side: Side, kind: str) -> None:
     within = (least, least + length)

@@ -38,7 +38,7 @@ def table(columns: dict[str, pa.DataType], side: int) -> pa.Table:
     return pa.Table.from_pylist(numbered, schema=pa.schema([*fields, *own]))
 
 
-@pytest.fixture(params=["true", "false"], ids=["ansi", "not-ansi"])
+@pytest.fixture(params=[pytest.param("true", id="ansi"), pytest.param("false", id="not-ansi", marks=pytest.mark.soak)])
 def ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
     """Without ANSI, Spark compares text with numbers as numbers of their type."""
     before = str(spark.conf.get("spark.sql.ansi.enabled"))

@@ -101,7 +101,7 @@ def expected(orders: list[Row], refunds: list[Row]) -> dict[str, set[tuple[Any, 
     }
 
 
-@pytest.mark.parametrize("mode", ["batch", "mixed", "streaming"])
+@pytest.mark.parametrize("mode", ["batch", "mixed", pytest.param("streaming", marks=pytest.mark.soak)])
 def test_the_tables_of_a_sql_file_are_those_of_its_records(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     file = write_text(tmp_path, "shop.sql", SHOP)
     write_text(tmp_path / "countries", "c.csv", "code,name\n" + "".join(f"{k},{v}\n" for k, v in NAMES.items()))

@@ -27,7 +27,7 @@ from tests.expressions.test_against_spark import TABLE, VALUES, _shown
 
 pytestmark = pytest.mark.spark
 
-CASES = int(os.environ.get("DIFFERENTIAL_CASES", "40")) // 20
+CASES = int(os.environ.get("DIFFERENTIAL_CASES", "40")) // 40
 
 RECORDS, BATCHED = PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF
 ARROW, PANDAS = PythonEvalType.SQL_SCALAR_ARROW_UDF, PythonEvalType.SQL_SCALAR_PANDAS_UDF

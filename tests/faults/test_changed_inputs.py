@@ -1,6 +1,7 @@
 """Files of sources that change while an epoch reads them: nothing is committed, and the next start reads them anew."""
 
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Literal
 
@@ -33,9 +34,17 @@ def replaced(file: Path) -> None:
     write_text(file.parent, file.name, LINE * 3)
 
 
-@pytest.mark.parametrize("change", [appended, cut_short, replaced])
-@pytest.mark.parametrize("mode", ["batch", "mixed"])
-@pytest.mark.parametrize("read_by", ["tasks", "spark"])
+#: each change, each mode and each reader; `make soak` has all of them together
+BY_DEFAULT = {("tasks", "batch", appended), ("tasks", "mixed", cut_short), ("spark", "mixed", replaced)}
+
+
+@pytest.mark.parametrize(
+    ("read_by", "mode", "change"),
+    [
+        pytest.param(*case, marks=() if case in BY_DEFAULT else pytest.mark.soak)
+        for case in product(("tasks", "spark"), ("batch", "mixed"), (appended, cut_short, replaced))
+    ],
+)
 def test_a_file_that_changes_under_its_epoch_is_told_and_read_again_by_the_next_start(
     spark: SparkSession,
     tmp_path: Path,

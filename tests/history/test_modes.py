@@ -59,7 +59,7 @@ def test_an_epoch_with_a_text_that_only_spark_computes_is_read_by_spark_and_the_
     assert left == ["Spark reads the files of epoch 0"], "the later epoch is one of the tasks"
 
 
-@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+@pytest.mark.parametrize("mode", ["batch", pytest.param("streaming", marks=pytest.mark.soak), "mixed"])
 def test_modes_agree_with_plain_python(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     story = Story(tmp_path / "a folder")
     story.archive(sales(-60, 90))  # it goes on 30 hours behind the seam
@@ -71,7 +71,7 @@ def test_modes_agree_with_plain_python(spark: SparkSession, tmp_path: Path, mode
     assert table_of(output_rows(story.out)) == story.answer()
 
 
-@pytest.mark.parametrize("mode", ["batch", "streaming", "mixed"])
+@pytest.mark.parametrize("mode", ["batch", pytest.param("streaming", marks=pytest.mark.soak), "mixed"])
 def test_no_record_of_the_history_is_late_in_any_mode(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     """In streaming mode, live records come in the epochs in which the history is read, whatever its limits are."""
     story = Story(tmp_path / "a folder", JOB.replace("key-by: [shop]", "key-by: [shop]\n    window: {tumbling: 1d}"))

@@ -72,7 +72,7 @@ def answer(found: Sequence[Row]) -> Counter[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(left=some_rows, right=some_rows, cut=st.integers(0, 10))
-@settings(max_examples=12)
+@settings(max_examples=6)
 def test_several_key_columns_are_equal_together_and_null_is_equal_to_nothing(
     kind: Kind, left: list[Any], right: list[Any], cut: int
 ) -> None:

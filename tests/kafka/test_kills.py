@@ -87,7 +87,7 @@ class KilledJob:
     [
         pytest.param("before-manifest", 0, {1}, marks=pytest.mark.soak),  # tests/connectors has it
         ("kafka-sent", 1, {2}),  # all of it was sent, and the next start cannot know that
-        ("after-publish", 1, {1}),  # it can: it was noted
+        pytest.param("after-publish", 1, {1}, marks=pytest.mark.soak),  # it can: it was noted
     ],
 )
 def test_what_was_sent_before_a_kill_and_what_after_it_are_told_apart(

@@ -38,7 +38,7 @@ CALLS: dict[str, Asked] = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_only_rows_in_which_the_condition_is_true_take_part(function: str, data: st.DataObject) -> None:
     asked = CALLS[function]

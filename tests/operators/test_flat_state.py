@@ -16,7 +16,7 @@ windows = partial(AggregateHarness, key_by="k", aggregate={"n": "count(*)", "mos
 first = partial(DeduplicateHarness, keep="first", key_by="k", tie_break="v", **COMMON)
 
 
-@pytest.mark.parametrize("epochs", [120, pytest.param(1000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("epochs", [60, pytest.param(1000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "make",
     [

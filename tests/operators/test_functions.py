@@ -90,7 +90,7 @@ def fits(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_results_equal_the_oracle_however_the_rows_are_split(function: str, data: st.DataObject) -> None:
     case = data.draw(cases(function))

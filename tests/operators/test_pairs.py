@@ -118,7 +118,7 @@ def assert_near(found_one: Any, expected: Any, case: object) -> None:
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 @pytest.mark.parametrize("function", [*PAIRS, *SHAPES])
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_results_are_those_of_exact_fractions_however_the_rows_are_split(
     function: str, is_filtered: bool, data: st.DataObject

@@ -127,8 +127,10 @@ def test_of_any_text_each_line_is_a_row_or_a_dead_letter(spark: SparkSession, tm
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
-# mixed mode repeats a backlog and goes live; streaming mode has the same epochs in smaller pieces
-@pytest.mark.parametrize("mode", ["batch", pytest.param("streaming", marks=pytest.mark.soak), "mixed"])
+# mixed mode repeats a backlog and goes live; batch repeats it, too, and streaming has the same epochs in smaller pieces
+@pytest.mark.parametrize(
+    "mode", ["mixed", *(pytest.param(one, marks=pytest.mark.soak) for one in ("batch", "streaming"))]
+)
 def test_in_every_mode_wrong_lines_are_dead_letters_once_also_when_an_epoch_is_repeated(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, kind: str
 ) -> None:
@@ -192,7 +194,7 @@ def _fails(*_given: object) -> None:
         ("json", '[{"k":"a"},\n{"k":"b"', {"multiLine": True}, 'record=[{"k":"a"}, {"k":"b"'),
     ],
 )
-@pytest.mark.parametrize("mode", ["batch", "mixed"])
+@pytest.mark.parametrize("mode", ["batch", pytest.param("mixed", marks=pytest.mark.soak)])
 def test_without_dead_letters_the_first_wrong_record_is_named_by_its_number(
     spark: SparkSession, tmp_path: Path, mode: Any, kind: str, text: str, options: dict[str, Any], place: str
 ) -> None:

@@ -20,7 +20,7 @@ from mixedmode.connectors.files.json_scan import is_plain
 from mixedmode.connectors.files.strict_values import EXACT_TYPES, DoubtfulTextError
 from mixedmode.plan.job_plan import LinesFormat
 
-LINES = 10 * int(os.environ.get("DIFFERENTIAL_CASES", "350"))
+LINES = 10 * int(os.environ.get("DIFFERENTIAL_CASES", "200"))
 TYPES = {
     "b": "boolean",
     "t": "tinyint",

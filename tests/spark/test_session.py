@@ -67,8 +67,11 @@ def test_workers_are_forked_by_the_daemon_that_has_what_tasks_import(spark: Spar
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="reads /proc, which only Linux has")
 @pytest.mark.parametrize(
     ("variables", "temporary"),
-    [({}, ""), ({"PYTHONHASHSEED": "7"}, ""), ({}, "long" * 20)],
-    ids=["default hashes", "hashes of a seed", "a temporary folder with a long name"],
+    [
+        pytest.param({}, "", id="default hashes"),
+        pytest.param({"PYTHONHASHSEED": "7"}, "", id="hashes of a seed", marks=pytest.mark.soak),
+        pytest.param({}, "long" * 20, id="a temporary folder with a long name", marks=pytest.mark.soak),
+    ],
 )
 def test_the_first_workers_of_a_program_are_forked_by_a_daemon_that_was_started_early(
     tmp_path: Path, variables: dict[str, str], temporary: str

@@ -13,7 +13,7 @@ import pytest
 from bench.growth import Keys, PassingKeys, SimulatedJob, Stretch, Work, as_table, run_stretches, updates_of, writes_of
 
 MAX_PARALLELISM = 16
-EPOCHS = 600
+EPOCHS = 360
 MEMORY = Path("/dev/shm")
 
 
@@ -47,7 +47,7 @@ def test_after_many_epochs_over_a_steady_set_of_keys_nothing_has_grown(folder: P
 
 def test_keys_that_come_and_go_leave_nothing_behind(folder: Path) -> None:
     passing = PassingKeys(20, max_parallelism=MAX_PARALLELISM, epochs=10)
-    job, stretches = run(folder, passing, passing, epochs=300)
+    job, stretches = run(folder, passing, passing, epochs=180)
     entries = [sum(run.entries for run in manifest.operators[0].runs) for manifest in job.manifests]
     assert max(entries) < 10 * 20 * 2 * 12, "deleted keys are forgotten"
     assert stretches[-1].runs < stretches[1].runs * 1.2
@@ -61,7 +61,7 @@ def test_the_runs_of_former_parallelisms_are_merged_away(folder: Path) -> None:
     work = updates_of(keys, 0.05)
     for parallelism in (4, 1, 3, 2):
         written = {run.path for run in job.runs}
-        for _ in range(60):
+        for _ in range(40):
             job.run_epoch(work, parallelism=parallelism)
         assert len(job.runs) <= 20 * parallelism
         assert not written & {run.path for run in job.runs}, "all of an earlier parallelism have been merged"

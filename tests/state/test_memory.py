@@ -44,7 +44,7 @@ def first_of_each(rows: list[tuple[int, bytes, bytes]], limits: list[int]) -> li
     return [row for at, row in enumerate(rows) if sum(other[0] == row[0] for other in rows[:at]) < limits[row[0]]]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     runs=st.lists(run_entries(30), max_size=4),
     wanted=st.lists(st.sets(keys_of_groups(4), max_size=12), min_size=1, max_size=4),

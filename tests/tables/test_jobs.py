@@ -83,7 +83,11 @@ def test_keys_of_epochs_that_are_left_do_not_stay_in_the_table(spark: SparkSessi
 @pytest.mark.faults
 @pytest.mark.parametrize(
     ("kind", "point", "epoch"),
-    [("postgres", "after-manifest", 0), ("postgres", "table-applied", 1), ("sqlite", "table-committed", 1)],
+    [
+        pytest.param("postgres", "after-manifest", 0, marks=pytest.mark.soak),  # tests/connectors has it
+        ("postgres", "table-applied", 1),
+        ("sqlite", "table-committed", 1),
+    ],
 )
 def test_a_kill_around_the_transaction(
     request: pytest.FixtureRequest,

@@ -149,7 +149,13 @@ LATER = ("left", "anti", "residual", "two_tables")
 
 
 @pytest.mark.parametrize(
-    ("mode", "reason"), [("batch", ""), ("mixed", ""), ("mixed", "equal keys"), ("mixed", "too many rows")]
+    ("mode", "reason"),
+    [
+        pytest.param("batch", "", marks=pytest.mark.soak),
+        ("mixed", ""),
+        ("mixed", "equal keys"),
+        pytest.param("mixed", "too many rows", marks=pytest.mark.soak),
+    ],
 )
 def test_rows_of_a_keyed_step_are_joined_on_arrow_or_by_spark(
     spark: SparkSession,

@@ -142,11 +142,9 @@ def played(job: Job, spark: SparkSession, inputs: Path, ways: tuple[bool, bool])
 ONE_STAGE, MAP_TASKS = "one stage", "map tasks and a shuffle"
 #: each mode, each job and each kind of stages; `make soak` has all of their pairs
 BY_DEFAULT = {
-    ("batch", windowed, ONE_STAGE),
     ("batch", unkeyed, MAP_TASKS),
     ("mixed", windowed, MAP_TASKS),
-    ("mixed", plain, MAP_TASKS),
-    ("mixed", unkeyed, ONE_STAGE),
+    ("mixed", plain, ONE_STAGE),
     ("mixed", calling, MAP_TASKS),
 }
 

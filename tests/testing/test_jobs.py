@@ -57,7 +57,7 @@ def best(outputs: JobOutputs) -> list[tuple[int, str, int]]:
 
 
 @given(case=cases(), chain=chains())
-@local_cases(0.03)
+@local_cases(0.015)
 def test_whole_jobs_equal_plain_python_in_every_mode(case: Case, chain: list[Step]) -> None:
     source = Source.parquet(
         "in",

@@ -50,7 +50,7 @@ KEYED = ("3", "4", "5", "6", "7", "8", "9", "11", "13", "15", "18", "19", "23")
 IN_MIXED_MODE = by_default((query for query in QUERIES if query.id != "q12"), KEYED)
 IN_BATCH = by_default(QUERIES, (name for name in ALL if name not in {*KEYED, "12"}))
 #: benchmarks compare Spark's answers with DuckDB's, too
-ON_SPARK = by_default(QUERIES, ["5", "9", "14"])
+ON_SPARK = by_default(QUERIES, ["9"])
 #: those with windows; the others are the batch query over a stream
 STREAMS = by_default(
     named(w for w in WORKLOADS.values() if w.may_lack not in ("false", "true") and w.spark_streaming is not None),

@@ -48,7 +48,7 @@ def played(join: AsOfJoinOperator | IntervalJoinOperator, epochs: list[list[dict
     return [*found, Counter(map(repr, harness.take()))]
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(some_join, st.lists(st.lists(some_row, max_size=24), min_size=1, max_size=3))
 def test_a_table_may_end_within_a_key(
     join: AsOfJoinOperator | IntervalJoinOperator, epochs: list[list[dict[str, Any]]]

@@ -47,7 +47,7 @@ def by_value(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(
     some_rows(0), some_rows(WATERMARK_US), st.booleans(), st.sampled_from([None, 3]), st.sampled_from(["200B", "64MB"])
 )

@@ -167,7 +167,7 @@ some_rows = st.lists(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(some_rows, st.sampled_from([(1,), (2, 1)]), st.sampled_from([None, 0, 2]), st.sampled_from([None, 2]))
 def test_the_rules_of_a_record_do_not_depend_on_the_epochs(
     rows: list[dict[str, Any]], ties: tuple[int, ...], tolerance_us: int | None, deleted: int | None

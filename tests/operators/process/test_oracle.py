@@ -259,7 +259,7 @@ EPOCH = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("on_error", ["skip", "dead-letter"])
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(plan=st.lists(EPOCH, max_size=6), ends=st.booleans(), prefetched=st.sampled_from([0, 1, 256]))
 def test_a_function_gives_what_plain_python_gives(
     on_error: Any, plan: list[dict[str, Any]], ends: bool, prefetched: int

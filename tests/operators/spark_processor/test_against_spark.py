@@ -83,6 +83,8 @@ def naive(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value for name, value in row.items()}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", ["Everything", "PandasCount", *(pytest.param(name, marks=pytest.mark.soak) for name in ("Quiet", "Words"))]
+)
 def test_a_class_emits_the_rows_that_it_emits_in_spark(stream: DataFrame, name: str, tmp_path: Path) -> None:
     assert here(name) == of_spark(stream, name, tmp_path)
