@@ -50,7 +50,7 @@ def by_key(events: Sequence[Event]) -> dict[str, list[tuple[int | None, int]]]:
 
 
 @given(case=cases(values=VALUES), n=st.integers(1, 3), descending=st.booleans(), nulls_first=st.booleans())
-@local_cases(0.12)
+@local_cases(0.08)
 def test_the_best_rows_are_the_same_however_they_arrive(
     case: Case, n: int, descending: bool, nulls_first: bool
 ) -> None:
@@ -103,7 +103,7 @@ def test_the_first_row_of_each_key_is_the_same_however_rows_arrive(case: Case, w
 
 
 @given(case=cases(values=VALUES))
-@local_cases(0.12)
+@local_cases(0.08)
 def test_any_row_of_each_key_is_one_row_of_each_key(case: Case) -> None:
     time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
     operators = {

@@ -313,7 +313,7 @@ def ways(draw: st.DrawFn) -> Way:
     )
 
 
-@local_cases(0.2)
+@local_cases(0.12)
 @given(chain=st.sampled_from(sorted(LOCAL_CHAINS)), way=ways())
 def test_a_chain_of_steps_gives_the_answer_of_starting_over(chain: str, way: Way) -> None:
     with case_folder() as folder:

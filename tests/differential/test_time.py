@@ -179,14 +179,14 @@ def session_kinds(draw: st.DrawFn) -> WindowArguments:
 
 
 @given(case=cases(), window=window_kinds(), is_keyed=st.booleans())
-@local_cases(0.12)
+@local_cases(0.08)
 def test_windows_hold_the_same_records_however_they_arrive(case: Case, window: WindowArguments, is_keyed: bool) -> None:
     kind = {name: text for name, text in window.items() if name not in ("allowed_lateness", "early_results_every")}
     check_windows(case, window, windowed(case.events, kind, is_keyed=is_keyed), is_keyed=is_keyed)
 
 
 @given(case=cases(), window=session_kinds())
-@local_cases(0.12)
+@local_cases(0.08)
 def test_sessions_are_the_same_however_their_records_arrive(case: Case, window: WindowArguments) -> None:
     gap_us = int(str(window["session"]).removesuffix("ms")) * MS
     expected = sessions(case.events, gap_us)

@@ -160,6 +160,7 @@ def test_after_going_back_an_epoch_is_joined_with_the_table_of_then(spark: Spark
     assert after[-1] != dict(before[-1].dimensions)
 
 
+@pytest.mark.soak
 def test_epochs_of_a_job_with_map_steps_see_a_change(spark: SparkSession, tmp_path: Path) -> None:
     """A table that is joined before a map step, between two of them, and before the window."""
     write_orders(tmp_path, 0)

@@ -175,6 +175,7 @@ def test_branches_that_read_sources_may_be_dropped_and_the_others_go_on(tmp_path
     assert found(tmp_path) == before | {"totals": expected(2)["totals"]}
 
 
+@pytest.mark.soak
 def test_a_new_reader_of_a_source_needs_a_new_start(tmp_path: Path, spark: SparkSession) -> None:
     write(tmp_path, 0)
     whole = job(tmp_path, "mixed")

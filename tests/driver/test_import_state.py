@@ -153,6 +153,7 @@ def test_windows_go_on_and_late_rows_stay_late(spark: SparkSession, folder: Path
     assert not any(one["user"] == "late" for one in rows)
 
 
+@pytest.mark.soak
 def test_windows_of_windows_go_on(spark: SparkSession, folder: Path, settings: Any) -> None:
     del settings
     sums = stream(spark, folder).groupBy("user", F.window("at", "5 minutes")).agg(F.sum("amount").alias("total"))

@@ -84,6 +84,7 @@ def test_a_job_goes_on_where_another_machine_died(
     job.check()
 
 
+@pytest.mark.soak
 def test_a_job_gets_through_throttling_and_failures(spark: SparkSession, proxy: FaultProxy, job: S3Job) -> None:
     proxy.plan = seeded(1, share=0.25)
     job.add("history", 3_000)
@@ -112,6 +113,7 @@ def test_a_store_that_goes_away_stops_the_job_which_resumes(
     job.check()
 
 
+@pytest.mark.soak
 def test_a_savepoint_in_a_store_is_restored_to_another_bucket(
     spark: SparkSession, proxy: FaultProxy, s3: S3Server, job: S3Job
 ) -> None:

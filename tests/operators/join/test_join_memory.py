@@ -36,8 +36,8 @@ def peak_growth(join: str, side: int, rows: int, setting: int, folder: Path) -> 
     [
         ("as-of", 0),
         ("interval", 1),
-        ("regular-live", 0),
-        pytest.param("regular", 0, marks=pytest.mark.soak),
+        pytest.param("regular-live", 0, marks=pytest.mark.soak),
+        ("regular", 0),
         pytest.param("regular", 1, marks=pytest.mark.soak),
         pytest.param("regular-live", 1, marks=pytest.mark.soak),
     ],
