@@ -390,7 +390,7 @@ def test_all_modes_return_the_rows_of_sparks_batch(
     job = Job.from_stream(query(stream), "taken", mode="batch")
     rows = [row.asDict(recursive=True) for row in table.orderBy("at").collect()]
     expected = Counter(shown(row.asDict(recursive=True)) for row in query(table).collect())
-    parts = [{"records": rows[:50]}, {"records": rows[50:70]}, {"records": rows[70:]}]
+    parts = [{"records": rows[:60]}, {"records": rows[60:]}]
     if modes == "mixed":
         found = [run_graph(job, parts[0], live=parts[1:])]
     else:

@@ -62,9 +62,9 @@ def records_of(job: Job) -> dict[str, list[dict[str, Any]]]:
 
 
 def rows_in(mode: str, job: Job) -> Counter[tuple[str, ...]]:
-    """The rows of a job whose records arrive in three parts."""
+    """The rows of a job whose records arrive in two parts."""
     given = records_of(job)
-    parts = [{name: rows[part] for name, rows in given.items()} for part in (slice(20), slice(20, 32), slice(32, None))]
+    parts = [{name: rows[part] for name, rows in given.items()} for part in (slice(24), slice(24, None))]
     match mode:
         case "batch":
             found = run_graph(job, given)

@@ -326,7 +326,7 @@ def test_all_modes_return_the_rows_of_sparks_batch(spark: SparkSession, table: D
     rows = [row.asDict() for row in table.orderBy("at").collect()]
     with views(spark, {"t": table}):
         expected = Counter(shown(row.asDict(recursive=True)) for row in spark.sql(sql).collect())
-    parts = [{"t": rows[:50]}, {"t": rows[50:90]}, {"t": rows[90:]}]
+    parts = [{"t": rows[:60]}, {"t": rows[60:]}]
     if modes == "mixed":
         found = [run_graph(job.sql(sql), parts[0], live=parts[1:])]
     else:
