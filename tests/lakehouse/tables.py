@@ -16,10 +16,11 @@ from tests.harness import Feed, Recording, Row, run
 
 Format = Literal["delta", "iceberg"]
 FORMATS: tuple[Format, ...] = ("delta", "iceberg")
-#: of an output. The sink is the same code for both formats, and a commit of Iceberg takes less time than one of Delta
-#: Lake: so both modes are tested with Iceberg, and `make soak` has all four
+#: for what is the same code for both formats. A commit of Iceberg takes less time than one of Delta Lake
+ICEBERG_BY_DEFAULT = [pytest.param("delta", marks=pytest.mark.soak), "iceberg"]
+#: of an output: both modes of Iceberg, or all four in `make soak`
 FORMATS_AND_MODES = [
-    ("delta", "append"),
+    pytest.param("delta", "append", marks=pytest.mark.soak),
     pytest.param("delta", "merge", marks=pytest.mark.soak),
     ("iceberg", "append"),
     ("iceberg", "merge"),

@@ -16,7 +16,7 @@ from tests.connectors.contract import (
 )
 from tests.connectors.rigs import PLAIN
 from tests.lakehouse.rigs import RIGS, rig
-from tests.lakehouse.tables import FORMATS
+from tests.lakehouse.tables import ICEBERG_BY_DEFAULT
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
@@ -34,7 +34,7 @@ def test_deaths_an_epoch_again_and_an_older_checkpoint(
     it_lives_through_deaths_an_epoch_again_and_an_older_checkpoint(new_rig, spark, tmp_path)
 
 
-@pytest.mark.parametrize("source", FORMATS)
+@pytest.mark.parametrize("source", ICEBERG_BY_DEFAULT)
 def test_the_job_goes_live_although_more_arrives_all_the_time(
     source: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

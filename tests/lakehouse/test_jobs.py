@@ -15,7 +15,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.versions import TableVersion
 from tests.harness import manifests, output_changes, run
 from tests.lakehouse.tables import (
-    FORMATS,
+    ICEBERG_BY_DEFAULT,
     SPARK,
     Format,
     LakeJob,
@@ -38,7 +38,7 @@ LIVE = [[("a", 1, 100), ("d", 1, 1), ("b", 1, -5)]]
     [
         ("streaming", "delta"),
         ("streaming", "iceberg"),
-        ("batch", "delta"),
+        pytest.param("batch", "delta", marks=pytest.mark.soak),
         pytest.param("batch", "iceberg", marks=pytest.mark.soak),
     ],
 )
@@ -109,7 +109,7 @@ def joined_with_shops(folder: Path, kind: Format) -> Job:
     return job.write(Sink.parquet(folder / "out"))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
@@ -132,7 +132,7 @@ def test_each_epoch_joins_the_version_of_a_table_that_is_the_newest(
     assert all(name.startswith({"delta": "version ", "iceberg": "snapshot "}[kind]) for name in (first, second))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_an_epoch_whose_version_of_a_table_is_removed_meanwhile_reads_the_newest_one(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Format
 ) -> None:
@@ -161,7 +161,7 @@ def test_an_epoch_whose_version_of_a_table_is_removed_meanwhile_reads_the_newest
     assert manifest.dimensions["shops"] not in removed
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_versions_have_the_columns_with_which_the_run_began_or_are_refused(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:

@@ -17,7 +17,7 @@ from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from mixedmode.time.window_range import Bound, ReplacedRows
-from tests.lakehouse.tables import FORMATS_AND_MODES, Format, rows_of, sink
+from tests.lakehouse.tables import Format, rows_of, sink
 from tests.staging import stage
 
 TIME = pa.timestamp("us", "UTC")
@@ -51,7 +51,7 @@ def publish(found: LakehouseSink, base: Path, epoch: int, rows: list[Row], keys:
 @pytest.mark.parametrize(
     ("kind", "conflicts", "ends_well"),
     [
-        ("delta", 2, True),
+        pytest.param("delta", 2, True, marks=pytest.mark.soak),
         pytest.param("delta", 9, False, marks=pytest.mark.soak),
         ("iceberg", 2, True),
         ("iceberg", 9, False),
@@ -83,7 +83,15 @@ def test_a_commit_of_the_job_that_comes_in_between_does_not_end_a_backfill(
     assert sorted(rows) == (["new", "z"] if ends_well else ["a", "z"])
 
 
-@pytest.mark.parametrize(("kind", "mode"), FORMATS_AND_MODES)
+@pytest.mark.parametrize(
+    ("kind", "mode"),
+    [
+        ("delta", "append"),
+        pytest.param("delta", "merge", marks=pytest.mark.soak),
+        pytest.param("iceberg", "append", marks=pytest.mark.soak),
+        ("iceberg", "merge"),
+    ],
+)
 def test_rows_of_the_windows_are_replaced_and_the_job_goes_on(
     spark: SparkSession, tmp_path: Path, kind: Format, mode: str
 ) -> None:

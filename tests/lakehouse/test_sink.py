@@ -21,7 +21,16 @@ from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError, Re
 from mixedmode.sinks import SinkContext
 from mixedmode.sinks.printed import print_rows
 from tests.checkpoint.examples import a_manifest
-from tests.lakehouse.tables import FORMATS, FORMATS_AND_MODES, Format, beside, remove_old_versions, rows_of, sink
+from tests.lakehouse.tables import (
+    FORMATS,
+    FORMATS_AND_MODES,
+    ICEBERG_BY_DEFAULT,
+    Format,
+    beside,
+    remove_old_versions,
+    rows_of,
+    sink,
+)
 from tests.staging import stage
 
 KEY, FIELDS = ["k"], [pa.field("k", pa.string()), pa.field("n", pa.int64())]
@@ -140,6 +149,7 @@ def test_every_row_is_appended_once(spark: SparkSession, tmp_path: Path, kind: F
         assert ("x", 1) not in later.rows()
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_going_back_before_the_first_epoch_leaves_no_rows(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
     output = Output(spark, kind, tmp_path, mode="append")
     output.publish(3, [("a", 1)])
@@ -216,6 +226,7 @@ def test_a_version_without_its_deletion_vectors_is_not_whole(spark: SparkSession
     assert table.lost_file(Commit(2, None)) is None
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 @pytest.mark.parametrize("after", [0, pytest.param(-1, marks=pytest.mark.soak)])
 def test_a_job_goes_on_after_a_rollback_that_did_not_end(
     spark: SparkSession, tmp_path: Path, kind: Format, monkeypatch: pytest.MonkeyPatch, after: int
@@ -275,6 +286,7 @@ def test_a_savepoint_that_is_restored_takes_the_table_over(
     assert Output(spark, kind, tmp_path, **restored).sink.newest_published() == after + 2
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_a_start_over_a_copy_of_the_folder_ends_before_it_writes(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
@@ -289,6 +301,7 @@ def test_a_start_over_a_copy_of_the_folder_ends_before_it_writes(
     assert output.rows() == [("a", 0), ("a", 1), ("a", 2)]
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
     output = Output(spark, kind, tmp_path)
     first = output.publish(0, [("a", 1)])
@@ -303,6 +316,7 @@ def test_a_staged_file_that_is_lost_is_told(spark: SparkSession, tmp_path: Path,
     assert output.rows() == [("a", 1)]
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_a_batch_run_replaces_its_own_rows_only(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
     for rows in ([("a", 1), ("b", 2)], [("c", 3)], []):
         output = Output(spark, kind, tmp_path, replaces=True)
@@ -346,6 +360,7 @@ def test_a_column_of_fixed_length_which_would_change_values_is_refused(spark: Sp
         made_by_others(spark, tmp_path, "delta", "k char(2), n bigint")  # Iceberg makes strings of them
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_a_row_that_the_table_refuses_ends_the_job(spark: SparkSession, tmp_path: Path, kind: Format) -> None:
     """The next start would end in the same way, so it must not be told as a passing failure."""
     output = made_by_others(spark, tmp_path, kind, "k string, n bigint NOT NULL")
@@ -382,6 +397,7 @@ def test_a_column_that_the_format_does_not_have_is_told_as_such(
     prepare("quoted", pa.field("v", pa.struct([("a-`b", pa.int64())])))
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_a_table_that_was_made_anew_is_not_taken_for_the_jobs_own(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
@@ -444,6 +460,7 @@ def test_a_job_goes_back_with_a_table_that_others_set_back(spark: SparkSession, 
     assert later.rows() == [("a", 0), ("new", 1), ("newer", 2)]
 
 
+@pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)
 def test_a_column_that_somebody_drops_while_the_job_runs_is_named(
     spark: SparkSession, tmp_path: Path, kind: Format
 ) -> None:
