@@ -73,6 +73,7 @@ def test_a_list_names_workloads_and_contestants() -> None:
     assert first.index("scaling") < first.index("contestant") < first.index("mixed") < first.index("duckdb")
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_all_contestants_and_removes_what_they_wrote(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     words = [sys.executable, "-m", "mixedmode", *map(str, bench(tmp_path, "Hangs"))]

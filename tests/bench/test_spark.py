@@ -25,6 +25,7 @@ def test_the_batch_query_gives_the_answer(spark: SparkSession, tmp_path: Path, m
     assert outcome.seconds == outcome.epochs[0].end_s
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_the_streaming_query_gives_windows_in_update_mode(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -35,6 +36,7 @@ def test_the_streaming_query_gives_windows_in_update_mode(
     assert [span.events for span in outcome.epochs if span.events] == [150, 150], "a file per micro-batch"
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_the_streaming_query_goes_on_live_with_the_feed(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
