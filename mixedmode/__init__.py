@@ -1,6 +1,6 @@
 """mixedmode: one stateful job over years of history and then over live data, on Spark.
 
-    from mixedmode import Job, SideOutput, Sink, Source, open_state, output_files, read_output, read_state, read_table
+    from mixedmode import Job, Sink, Source, side_output, open_state, output_files, read_output, read_state, read_table
     from mixedmode import register_state_source
 
 The names load when they are first used, so that `mixedmode doctor` runs where a package is missing.
@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixedmode.driver.state_source import register_state_source
-    from mixedmode.job import Job, SideOutput, Sink, Source, read_table
+    from mixedmode.job import Job, Sink, Source, read_table, side_output
     from mixedmode.queryable import open_state, read_state
     from mixedmode.sinks.table import output_files, read_output
 
 __all__ = [
     "Job",
-    "SideOutput",
     "Sink",
     "Source",
     "open_state",
@@ -27,6 +26,7 @@ __all__ = [
     "read_state",
     "read_table",
     "register_state_source",
+    "side_output",
 ]
 #: {name: its module}, of those that are not in mixedmode.job
 _MODULES = {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal, Union
 
-from pydantic import Discriminator, GetCoreSchemaHandler, GetJsonSchemaHandler, Tag, TypeAdapter
+from pydantic import Discriminator, GetCoreSchemaHandler, Tag, TypeAdapter
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypeAliasType
 
@@ -42,9 +42,6 @@ class OfAnyKind:
 
     def __get_pydantic_core_schema__(self, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self._validated)
-
-    def __get_pydantic_json_schema__(self, _schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {"oneOf": [handler(section.__pydantic_core_schema__) for section in self.kinds.values()]}
 
     def _validated(self, section: Any) -> Any:
         return _adapter(tuple(self.kinds.items())).validate_python(section)

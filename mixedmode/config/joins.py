@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BeforeValidator, Field, PlainSerializer
 
 from mixedmode.config.broadcasts import VersionSettings
 from mixedmode.config.document import Path
@@ -75,7 +75,6 @@ Bounds = Annotated[
     tuple[int, int],
     BeforeValidator(_bounds),
     PlainSerializer(lambda bounds: [_bound(one) for one in bounds]),
-    WithJsonSchema({"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 2, "maxItems": 2}),
 ]
 
 

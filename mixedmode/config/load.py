@@ -43,7 +43,7 @@ _OF_PYTHON = {
     "nothing": "None",
     **dict.fromkeys(("source", "history", "live", "dimension"), _A_SOURCE),
     "sink": "one of `Sink`, such as Sink.parquet(path)",
-    "side output": "one of `SideOutput`, such as SideOutput.parquet(path, schema=...)",
+    "side output": "one of `side_output`, such as side_output(Sink.parquet(path), schema=...)",
 }
 
 AnySection = TypeVar("AnySection", bound=Section)

@@ -15,7 +15,7 @@ from mixedmode.config.connectors import Role, kinds_with
 from mixedmode.config.document import Path
 from mixedmode.config.load import checked_section, with_paths
 from mixedmode.config.registry import ConnectorKind, connector_kinds, formats_of
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
+from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.sources import SourceSpec
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
@@ -74,15 +74,6 @@ def sink_of(file_format: str, arguments: Mapping[str, Any], *, call: str) -> Sin
     return checked(kind.sink, kind, {"format": file_format}, arguments, call=call)
 
 
-def side_output_of(file_format: str, arguments: Mapping[str, Any], *, call: str) -> SideOutputSpec:
-    """Return a side output of any installed kind, by its format.
-
-    Raises InvalidJobError with everything that is wrong.
-    """
-    kind = _kind_with("side output", file_format, call=call)
-    return checked_side_output(kind, {"format": file_format}, arguments, call=call)
-
-
 def checked(
     model: type[AnyConnector],
     kind: ConnectorKind,
@@ -106,14 +97,6 @@ def checked(
     values = nested({_path(argument, paths): value for argument, value in arguments.items()})
     section = checked_section(model, values, place=call, name=lambda path: argument_at(path, names))
     return with_paths(section, FilePath())
-
-
-def checked_side_output(
-    kind: ConnectorKind, given: Mapping[str, Any], settings: Mapping[str, Any], *, call: str, takes: Any = None
-) -> SideOutputSpec:
-    """Return the side output of a kind, as `checked` does."""
-    assert kind.side_output is not None, kind
-    return checked(kind.side_output, kind, given, settings, call=call, takes=takes)
 
 
 def given_arguments(arguments: Mapping[str, Any], takes: Any, call: str) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from mixedmode.job.api import Job
 from mixedmode.job.broadcasts import Broadcast
-from mixedmode.job.connectors import SideOutput, Sink, Source
+from mixedmode.job.connectors import Sink, Source, side_output
 from mixedmode.job.keyed import KeyedJob, WindowedJob
 from mixedmode.job.results import JobResult
 from mixedmode.job.streams import Stream
@@ -13,10 +13,10 @@ __all__ = [
     "Job",
     "JobResult",
     "KeyedJob",
-    "SideOutput",
     "Sink",
     "Source",
     "Stream",
     "WindowedJob",
     "read_table",
+    "side_output",
 ]

@@ -6,19 +6,22 @@ The calls of our kinds are methods, so that a type checker knows their arguments
 
 from typing import Any
 
+from mixedmode.config.arguments import of_type
+from mixedmode.config.load import checked_section
+from mixedmode.config.registry import kind_of
 from mixedmode.config.sinks import SideOutputSpec, SinkSpec
 from mixedmode.config.sources import SourceSpec
-from mixedmode.connectors.calls import side_output_of, sink_of, source_of
-from mixedmode.connectors.console.calls import ConsoleSideOutputs, ConsoleSinks
-from mixedmode.connectors.custom.calls import CustomSideOutputs, CustomSinks, CustomSources
-from mixedmode.connectors.files.calls import FileSideOutputs, FileSinks, FileSources
+from mixedmode.connectors.calls import argument_at, sink_of, source_of
+from mixedmode.connectors.console.calls import ConsoleSinks
+from mixedmode.connectors.custom.calls import CustomSinks, CustomSources
+from mixedmode.connectors.files.calls import FileSinks, FileSources
 from mixedmode.connectors.history.calls import HistorySources
-from mixedmode.connectors.kafka.calls import KafkaSideOutputs, KafkaSinks, KafkaSources
-from mixedmode.connectors.lakehouse.calls import LakehouseSideOutputs, LakehouseSinks, LakehouseSources
-from mixedmode.connectors.postgres.calls import PostgresSideOutputs, PostgresSinks, PostgresSources
-from mixedmode.connectors.sqlite.calls import SqliteSideOutputs, SqliteSinks
+from mixedmode.connectors.kafka.calls import KafkaSinks, KafkaSources
+from mixedmode.connectors.lakehouse.calls import LakehouseSinks, LakehouseSources
+from mixedmode.connectors.postgres.calls import PostgresSinks, PostgresSources
+from mixedmode.connectors.sqlite.calls import SqliteSinks
 
-__all__ = ["SideOutput", "Sink", "Source"]
+__all__ = ["Sink", "Source", "side_output"]
 
 
 class Source(FileSources, LakehouseSources, KafkaSources, CustomSources, HistorySources, PostgresSources):
@@ -53,24 +56,14 @@ class Sink(FileSinks, LakehouseSinks, KafkaSinks, PostgresSinks, SqliteSinks, Cu
         return sink_of(format, settings, call="Sink.of")
 
 
-class SideOutput(
-    FileSideOutputs,
-    LakehouseSideOutputs,
-    KafkaSideOutputs,
-    PostgresSideOutputs,
-    SqliteSideOutputs,
-    CustomSideOutputs,
-    ConsoleSideOutputs,
-):
-    """The sinks of side outputs. Each call returns a SinkSpec to name in `.process(outputs={...})`.
+def side_output(sink: SinkSpec, *, schema: str) -> SideOutputSpec:
+    """Return a sink for the rows of a side output, such as `side_output(Sink.json(path), schema="k string, n long")`.
 
-    schema: the columns of the side output, as Spark DDL. Raises InvalidJobError with everything that is wrong.
+    Name it in `.process(outputs={...})`.  schema: the columns of the side output, as Spark DDL.
+    Raises InvalidJobError for a wrong argument.
     """
-
-    @staticmethod
-    def of(format: str, /, *, schema: str, **settings: Any) -> SideOutputSpec:  # noqa: A002 - the key in a job file
-        """Return a side output of any installed kind, such as that of another package.
-
-        settings: the keys of the section in a job file, with _ instead of -.
-        """
-        return side_output_of(format, {"schema": schema, **settings}, call="SideOutput.of")
+    of_type(sink, SinkSpec, "side_output: sink", "one of `Sink`, such as Sink.parquet(path)")
+    model = kind_of(sink).side_output
+    assert model is not None, "a kind with a sink has side outputs"
+    values = {**sink.model_dump(mode="json", by_alias=True, exclude_defaults=True), "schema": schema}
+    return checked_section(model, values, place="side_output", name=lambda path: argument_at(path, {}))

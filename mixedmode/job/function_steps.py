@@ -26,7 +26,7 @@ class CoProcessArguments(TypedDict, total=False):
 
     event_time: the column of `output` with the event time of its rows, for windows in later steps.
     args: arguments for the class, by name.
-    outputs: {tag: SideOutput} for the rows of each side output.
+    outputs: {tag: side_output(...)} for the rows of each side output.
     on_error: what to do with a record on which the function raised. `fail` stops the job. `skip` counts the record and
         leaves it out. `dead-letter` writes it to the sink `dead_letter`.
     dead_letter: the sink for these records; only with `on_error="dead-letter"`.

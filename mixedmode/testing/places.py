@@ -13,7 +13,7 @@ from mixedmode.config.step_outputs import side_outputs_of, tag_of, with_side_out
 from mixedmode.config.steps import Step, operator_id
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, SideOutput, Sink
+from mixedmode.job import Job, Sink, connectors
 from mixedmode.plan.side_outputs import side_output
 from mixedmode.testing.schemas import schema_of
 
@@ -114,7 +114,7 @@ def _step(step: Step, keyed_before: int, folder: Path) -> Step:
     for path, sink in side_outputs_of(step).items():
         place = output_folder(folder, side_output(own_id, tag_of(path)))
         if isinstance(sink, SideOutputSpec):
-            placed[path] = SideOutput.parquet(place, schema=sink.schema_ddl)
+            placed[path] = connectors.side_output(Sink.parquet(place), schema=sink.schema_ddl)
         else:
             placed[path] = Sink.parquet(place)
     return with_side_outputs(step, placed)

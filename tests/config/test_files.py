@@ -11,7 +11,7 @@ from mixedmode.config.partitions import Partition
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import SideOutput, Sink, Source
+from mixedmode.job import Sink, Source, side_output
 
 
 def sink(**settings: Any) -> FileSinkSpec:
@@ -35,7 +35,7 @@ def test_every_setting_of_an_output_is_the_same_in_python(tmp_path: Path) -> Non
     written = sink(path=str(tmp_path), format="csv", max_file_size="1MB", **settings)
     assert Sink.csv(tmp_path, max_file_size=1024 * 1024, **settings) == written  # type: ignore[arg-type]
     assert written.partitions == (Partition("country"), Partition("at", "day"))
-    side: Any = SideOutput.json(tmp_path, schema="a int", partition_by="a")
+    side: Any = side_output(Sink.json(tmp_path, partition_by="a"), schema="a int")
     assert (side.partitions, side.schema_ddl) == ((Partition("a"),), "a int")
 
 

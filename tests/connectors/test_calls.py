@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mixedmode import SideOutput, Sink, Source
+from mixedmode import Sink, Source
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.registry import connector_kinds
 from mixedmode.connectors.calls import SourceArguments
@@ -79,7 +79,6 @@ def test_every_kind_that_is_ours_is_compared() -> None:
         (lambda **wrong: Source.parquet("p", **wrong), "Source.parquet"),
         (lambda **wrong: Source.kafka("t", bootstrap_servers="h:1", value="text", **wrong), "Source.kafka"),
         (lambda **wrong: Sink.delta("p", **wrong), "Sink.delta"),
-        (lambda **wrong: SideOutput.sqlite("p", "t", schema="a int", **wrong), "SideOutput.sqlite"),
     ],
 )
 def test_an_unknown_argument_is_a_mistake_in_the_program(call: Callable[..., object], name: str) -> None:

@@ -31,7 +31,7 @@ from mixedmode.driver.events import EpochCommitted, Flipped, PhaseBegan
 from mixedmode.driver.observers import Observers
 from mixedmode.driver.run import RunOptions
 from mixedmode.errors import MixedmodeError
-from mixedmode.job import SideOutput, Sink, Source
+from mixedmode.job import Sink, Source
 from mixedmode.job.arguments import JobArguments
 from mixedmode.job.keyed import WindowArguments
 from mixedmode.sinks.files import SinkTask
@@ -320,7 +320,7 @@ def test_the_reference_lists_every_argument_of_the_python_api() -> None:
         assert f"`{argument}=`" in text, argument
     for argument in WindowArguments.__annotations__:
         assert f"`{argument}=`" in text, argument
-    for owner in (Source, Sink, SideOutput):
+    for owner in (Source, Sink):
         for call in ("parquet", "json", "csv" if owner is Source else "console"):
             assert hasattr(owner, call)
             assert f"{owner.__name__}.{call}(" in text, call

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mixedmode.driver.events import EpochCommitted
 from mixedmode.driver.run import RunOptions, Until, run_job
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, SideOutput, Sink
+from mixedmode.job import Job, Sink, side_output
 from tests.driver.job_folder import MIDNIGHT, JobFolder, record
 from tests.harness import ManualClock, Recording, manifests, output_changes
 
@@ -70,7 +70,7 @@ def test_timers_fire_at_the_end_of_their_key_and_later_ones_live(folder: Folder)
 
 def test_side_outputs_go_to_sinks_of_their_own(folder: Folder) -> None:
     large = folder.base / "large"
-    outputs = {"large": SideOutput.json(large, schema="k string, v bigint")}
+    outputs = {"large": side_output(Sink.json(large), schema="k string, v bigint")}
     folder.add(record("a", 1, 0), record("a", 200, 1))
     folder.run(totals(folder, args={"large": 100}, outputs=outputs), None)
     (file,) = large.glob("part-*.json")

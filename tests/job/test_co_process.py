@@ -10,7 +10,7 @@ import pytest
 from mixedmode.config import CoProcessStep, JobSpec
 from mixedmode.config.load import job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, SideOutput, Sink, Source, Stream
+from mixedmode.job import Job, Sink, Source, Stream, side_output
 from mixedmode.plan.explain import explain_plan
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.process import CoGroupFunction, KeyedCoProcessFunction, KeyedProcessFunction, ListState
@@ -99,7 +99,7 @@ def test_a_null_is_a_key_of_its_own() -> None:
 
 
 def test_side_outputs_and_failures_are_those_of_a_process_function() -> None:
-    unlucky = {"unlucky": SideOutput.parquet("/unlucky", schema="k string")}
+    unlucky = {"unlucky": side_output(Sink.parquet("/unlucky"), schema="k string")}
     inputs = {"orders": LEFT, "customers": [*RIGHT, *rows("age", ("c", 13, 1))]}
     with pytest.raises(InvalidJobError, match=r"raised ValueError: 13.*method=process_right, key=\"c\""):
         run_graph(written(outputs=unlucky), inputs)

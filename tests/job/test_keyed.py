@@ -10,10 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode import SideOutput
 from mixedmode.config import KeyedAggregateStep, ProcessStep, SessionSpec, job_spec_from_mapping
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, Sink, Source
+from mixedmode.job import Job, Sink, Source, side_output
 
 NOT_A_DURATION = (
     "this is not a duration. Write whole numbers with their units, largest unit first, such as 500ms, 1s, 10m, 1h, 2d "
@@ -188,7 +187,10 @@ def test_a_process_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
             "delays.alerts:Alerts",
             output="k string, worst long",
             args={"above": 15, "names": ("a", "no"), "nested": {"x.y": None}},
-            outputs={"slow": SideOutput.json("slow", schema="k string"), "seen": SideOutput.console(schema="k string")},
+            outputs={
+                "slow": side_output(Sink.json("slow"), schema="k string"),
+                "seen": side_output(Sink.console(), schema="k string"),
+            },
             on_error="dead-letter",
             dead_letter=Sink.parquet("failed"),
         )
@@ -365,7 +367,7 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
             ),
         ),
         (
-            processed(outputs={"a b": SideOutput.console(schema="k string")}),
+            processed(outputs={"a b": side_output(Sink.console(), schema="k string")}),
             (
                 "Job.process: outputs['a b']: this name is letters, digits and _, and does not start with a digit. "
                 "Choose another. found=a b"
@@ -375,7 +377,7 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
             lambda: events().key_by().process("a:B", output="k string"),
             "Job.process: columns must hold at least one entry. Add one.",
         ),
-        (lambda: SideOutput.parquet("p", schema=" "), "SideOutput.parquet: schema must not be empty."),
+        (lambda: side_output(Sink.parquet("p"), schema=" "), "side_output: schema must not be empty."),
         (
             lambda: (
                 events()
@@ -434,7 +436,7 @@ def keyed_jobs(draw: st.DrawFn) -> Job:
     """A job with a windowed step, or a process step, of any kind."""
     job = events().key_by("k", "l")
     if draw(st.booleans()):
-        outputs = {"t": SideOutput.json("/t" + draw(_line), schema="k string")} if draw(st.booleans()) else None
+        outputs = {"t": side_output(Sink.json("/t" + draw(_line)), schema="k string")} if draw(st.booleans()) else None
         return job.process(
             "a.b:C",
             output="k string",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, SideOutput, Sink, Source
+from mixedmode.job import Job, Sink, Source, side_output
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.job.streams import Stream
 from mixedmode.process import ValueState
@@ -21,7 +21,7 @@ TEXT: Any = "x"
 NUMBER: Any = 5
 OF_SOURCES = "one of `Source`, such as Source.parquet(path)"
 OF_SINKS = "one of `Sink`, such as Sink.parquet(path)"
-OF_SIDE_OUTPUTS = "one of `SideOutput`, such as SideOutput.parquet(path, schema=...)"
+OF_SIDE_OUTPUTS = "one of `side_output`, such as side_output(Sink.parquet(path), schema=...)"
 OF_STREAMS = "a stream, such as job.source('orders')"
 
 
@@ -139,5 +139,5 @@ def test_a_wrong_argument_is_refused_in_the_words_of_python(call: Callable[[], A
 
 def test_no_broadcast_is_none(tmp_path: Path) -> None:
     assert len(process(broadcast=None).steps) == 1
-    side = SideOutput.parquet(tmp_path, schema="k string")
+    side = side_output(Sink.parquet(tmp_path), schema="k string")
     assert len(process(outputs={"a": side}).steps) == 1

@@ -9,7 +9,7 @@ from mixedmode.config import job_spec_from_mapping
 from mixedmode.connectors.lakehouse.errors import lakehouse_problem
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import SideOutput, Sink, Source
+from mixedmode.job import Sink, Source, side_output
 from mixedmode.spark.packages import connector_settings
 
 
@@ -53,7 +53,7 @@ def test_a_job_file_and_python_give_the_same() -> None:
     assert (spec.sink.place, spec.sink.folder) == (f"delta {Path.cwd() / 'out'}", str(Path.cwd() / "out"))
     assert isinstance(spec.sources["t"], TableSourceSpec)
     assert (spec.sources["t"].place, spec.sources["t"].limits_per_epoch) == ("iceberg lake.db.in", {"max_records": 5})
-    side: Any = SideOutput.delta("late", schema="a string")
+    side: Any = side_output(Sink.delta("late"), schema="a string")
     assert (side.schema_ddl, side.partition_by) == ("a string", ())
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mixedmode.config import KeyedAggregateStep, ProcessStep
 from mixedmode.config.graph import MAIN
-from mixedmode.job import Job, SideOutput, Sink, Source
+from mixedmode.job import Job, Sink, Source, side_output
 from mixedmode.keys import KeySchema
 from mixedmode.operators.process import PROCESS_FUNCTION, ProcessOperator
 from mixedmode.plan.explain import explain_plan
@@ -164,7 +164,7 @@ def test_a_process_job_is_told_with_its_function_its_state_and_its_outputs() -> 
         .process(
             Visits,
             output="k string, n long",
-            outputs={"seen": SideOutput.console(schema="k string, v long")},
+            outputs={"seen": side_output(Sink.console(), schema="k string, v long")},
             on_error="dead-letter",
             dead_letter=Sink.json("/failed"),
         )

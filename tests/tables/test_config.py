@@ -9,7 +9,7 @@ from mixedmode.config import load_job
 from mixedmode.connectors.postgres.spec import PostgresSinkSpec
 from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import SideOutput, Sink
+from mixedmode.job import Sink, side_output
 
 JOB = """\
 name: job
@@ -43,9 +43,9 @@ def test_the_python_api_gives_what_the_job_file_gives(tmp_path: Path, monkeypatc
 
 
 def test_a_side_output_has_columns_under_schema_and_a_schema_under_table_schema() -> None:
-    spec: Any = SideOutput.postgres("postgresql://h/d", "t", schema="a string", table_schema="x")
+    spec: Any = side_output(Sink.postgres("postgresql://h/d", "t", table_schema="x"), schema="a string")
     assert (spec.schema_ddl, spec.table_schema, spec.place) == ("a string", "x", "postgres h:5432/d x.t")
-    assert SideOutput.sqlite("/t.db", "t", schema="a string").schema_ddl == "a string"
+    assert side_output(Sink.sqlite("/t.db", "t"), schema="a string").schema_ddl == "a string"
 
 
 def test_two_outputs_of_a_job_have_a_table_each(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, SideOutput, Sink, Source
+from mixedmode.job import Job, Sink, Source, side_output
 from mixedmode.process import KeyedProcessFunction
 from mixedmode.testing import JobOutputs, run_graph
 from mixedmode.testing.local_plan import needs_spark
@@ -163,7 +163,7 @@ def test_side_outputs_dead_letters_and_the_clock() -> None:
     with_large = job.process(
         Large,
         output="who string, clock bigint",
-        outputs={"large": SideOutput.parquet("large", schema="amount bigint")},
+        outputs={"large": side_output(Sink.parquet("large"), schema="amount bigint")},
         on_error="dead-letter",
         dead_letter=Sink.parquet("dead"),
     )

@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
-from mixedmode.config.sinks import SideOutputSpec
-from mixedmode.connectors.calls import FileName, PlainValue, SourceArguments, checked, checked_side_output
+from mixedmode.connectors.calls import FileName, PlainValue, SourceArguments, checked
 from mixedmode.connectors.custom.classes import CustomSink, CustomSource
 from mixedmode.connectors.custom.kind import KIND
 from mixedmode.connectors.custom.spec import CustomSinkSpec, CustomSourceSpec
@@ -46,17 +45,6 @@ class CustomSinks:
         """Return a sink that writes through a CustomSink: the class, or its name as `package.module:Class`."""
         call = "Sink.custom"
         return checked(CustomSinkSpec, KIND, _named(sink, call=call), settings, call=call, takes=CustomArguments)
-
-
-class CustomSideOutputs:
-    """The methods of `SideOutput` for custom classes."""
-
-    @staticmethod
-    def custom(sink: str | type[CustomSink], *, schema: str, **settings: Unpack[CustomArguments]) -> SideOutputSpec:
-        """Return a sink that writes through a CustomSink: the class, or its name as `package.module:Class`."""
-        call = "SideOutput.custom"
-        given = {**_named(sink, call=call), "schema": schema}
-        return checked_side_output(KIND, given, settings, call=call, takes=CustomArguments)
 
 
 def _named(given: str | type, *, call: str) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, Unpack
 
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
-from mixedmode.connectors.calls import FileName, Size, SourceArguments, SparkValue, checked, checked_side_output
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.connectors.calls import FileName, Size, SourceArguments, SparkValue, checked
 from mixedmode.connectors.files.kind import KIND
 from mixedmode.connectors.files.sink_spec import FileSinkSpec
 from mixedmode.connectors.files.source_spec import FileSourceSpec
@@ -106,25 +106,3 @@ class FileSinks:
         """Return a sink that writes CSV files, each with a line of column names, to a directory."""
         given = {"format": "csv", "path": path}
         return checked(FileSinkSpec, KIND, given, settings, call="Sink.csv", takes=FileSinkArguments)
-
-
-class FileSideOutputs:
-    """The methods of `SideOutput` for files.  path: the directory or URL to write files in."""
-
-    @staticmethod
-    def parquet(path: FileName, *, schema: str, **settings: Unpack[FileSinkArguments]) -> SideOutputSpec:
-        """Return a sink that writes Parquet files to a directory."""
-        given = {"format": "parquet", "path": path, "schema": schema}
-        return checked_side_output(KIND, given, settings, call="SideOutput.parquet", takes=FileSinkArguments)
-
-    @staticmethod
-    def json(path: FileName, *, schema: str, **settings: Unpack[FileSinkArguments]) -> SideOutputSpec:
-        """Return a sink that writes files with one JSON object per line to a directory."""
-        given = {"format": "json", "path": path, "schema": schema}
-        return checked_side_output(KIND, given, settings, call="SideOutput.json", takes=FileSinkArguments)
-
-    @staticmethod
-    def csv(path: FileName, *, schema: str, **settings: Unpack[FileSinkArguments]) -> SideOutputSpec:
-        """Return a sink that writes CSV files, each with a line of column names, to a directory."""
-        given = {"format": "csv", "path": path, "schema": schema}
-        return checked_side_output(KIND, given, settings, call="SideOutput.csv", takes=FileSinkArguments)

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Required, TypedDict, Unpack
 
-from mixedmode.config.sinks import SideOutputSpec, SinkSpec
-from mixedmode.connectors.calls import FileName, SourceArguments, SparkValue, checked, checked_side_output
+from mixedmode.config.sinks import SinkSpec
+from mixedmode.connectors.calls import FileName, SourceArguments, SparkValue, checked
 from mixedmode.connectors.kafka.kind import KIND
 from mixedmode.connectors.kafka.sink_spec import KafkaSinkSpec
 from mixedmode.connectors.kafka.source_spec import KafkaSourceSpec
@@ -86,13 +86,3 @@ class KafkaSinks:
         """Return a sink that writes one record per row to an existing topic, at least once."""
         given = {"format": "kafka", "topic": topic}
         return checked(KafkaSinkSpec, KIND, given, settings, call="Sink.kafka", takes=KafkaSinkArguments)
-
-
-class KafkaSideOutputs:
-    """The methods of `SideOutput` for Kafka."""
-
-    @staticmethod
-    def kafka(topic: str, *, schema: str, **settings: Unpack[KafkaSinkArguments]) -> SideOutputSpec:
-        """Return a sink that writes one record per row to an existing topic, at least once."""
-        given = {"format": "kafka", "topic": topic, "schema": schema}
-        return checked_side_output(KIND, given, settings, call="SideOutput.kafka", takes=KafkaSinkArguments)

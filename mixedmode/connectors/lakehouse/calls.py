@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack
 
-from mixedmode.config.sinks import SideOutputSpec
-from mixedmode.connectors.calls import FileName, Size, SourceArguments, SparkValue, checked, checked_side_output
+from mixedmode.connectors.calls import FileName, Size, SourceArguments, SparkValue, checked
 from mixedmode.connectors.lakehouse.kind import KIND
 from mixedmode.connectors.lakehouse.spec import TableSinkSpec, TableSourceSpec
 
@@ -43,23 +42,16 @@ class IcebergSourceArguments(TableSourceArguments, total=False):
     max_records_per_epoch: int
 
 
-class TableSideOutputArguments(TypedDict, total=False):
-    """Arguments of side outputs in tables. docs/lakehouse.md is the guide.
+class TableSinkArguments(TypedDict, total=False):
+    """Arguments of sinks of tables. docs/lakehouse.md is the guide.
 
     table: the table's name in a catalog, instead of its folder.
     partition_by: columns that partition a table which the job creates.
+    mode: `merge` keeps one row per key, `append` keeps every row; by default merge if the output has key columns.
     """
 
     table: str
     partition_by: str | Sequence[str]
-
-
-class TableSinkArguments(TableSideOutputArguments, total=False):
-    """Arguments of sinks of tables, with those of TableSideOutputArguments.
-
-    mode: `merge` keeps one row per key, `append` keeps every row; by default merge if the output has key columns.
-    """
-
     mode: Literal["append", "merge"]
 
 
@@ -91,24 +83,6 @@ class LakehouseSinks:
         return _sink("iceberg", path, settings)
 
 
-class LakehouseSideOutputs:
-    """The methods of `SideOutput` for Delta Lake and Iceberg tables.  path: the table's folder, local or a URL."""
-
-    @staticmethod
-    def delta(
-        path: FileName | None = None, *, schema: str, **settings: Unpack[TableSideOutputArguments]
-    ) -> SideOutputSpec:
-        """Return a sink that writes a Delta table."""
-        return _side_output("delta", path, schema, settings)
-
-    @staticmethod
-    def iceberg(
-        path: FileName | None = None, *, schema: str, **settings: Unpack[TableSideOutputArguments]
-    ) -> SideOutputSpec:
-        """Return a sink that writes an Iceberg table."""
-        return _side_output("iceberg", path, schema, settings)
-
-
 def _source(table_format: str, path: FileName | None, settings: Mapping[str, Any], takes: Any) -> TableSourceSpec:
     given = {"format": table_format, "path": path}
     return checked(TableSourceSpec, KIND, given, settings, call=f"Source.{table_format}", takes=takes)
@@ -117,9 +91,3 @@ def _source(table_format: str, path: FileName | None, settings: Mapping[str, Any
 def _sink(table_format: str, path: FileName | None, settings: Mapping[str, Any]) -> TableSinkSpec:
     given = {"format": table_format, "path": path}
     return checked(TableSinkSpec, KIND, given, settings, call=f"Sink.{table_format}", takes=TableSinkArguments)
-
-
-def _side_output(table_format: str, path: FileName | None, schema: str, settings: Mapping[str, Any]) -> SideOutputSpec:
-    given = {"format": table_format, "path": path, "schema": schema}
-    call = f"SideOutput.{table_format}"
-    return checked_side_output(KIND, given, settings, call=call, takes=TableSideOutputArguments)

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, TypedDict, Unpack
 
-from mixedmode.config.sinks import SideOutputSpec
-from mixedmode.connectors.calls import checked, checked_side_output
+from mixedmode.connectors.calls import checked
 from mixedmode.connectors.postgres.kind import KIND
 from mixedmode.connectors.postgres.spec import PostgresSinkSpec, PostgresTableSpec
 
@@ -57,13 +56,3 @@ class PostgresSinks:
         """Return a sink that writes a table in a PostgreSQL database."""
         given = {"format": "postgres", "url": url, "table": table}
         return checked(PostgresSinkSpec, KIND, given, settings, call="Sink.postgres", takes=PostgresSinkArguments)
-
-
-class PostgresSideOutputs:
-    """The methods of `SideOutput` for PostgreSQL. See PostgresSinks for the arguments."""
-
-    @staticmethod
-    def postgres(url: str, table: str, *, schema: str, **settings: Unpack[PostgresSinkArguments]) -> SideOutputSpec:
-        """Return a sink that writes a table in a PostgreSQL database.  schema: the columns, as Spark DDL."""
-        given = {"format": "postgres", "url": url, "table": table, "schema": schema}
-        return checked_side_output(KIND, given, settings, call="SideOutput.postgres", takes=PostgresSinkArguments)

@@ -2,8 +2,7 @@
 
 from typing import TypedDict, Unpack
 
-from mixedmode.config.sinks import SideOutputSpec
-from mixedmode.connectors.calls import FileName, checked, checked_side_output
+from mixedmode.connectors.calls import FileName, checked
 from mixedmode.connectors.sqlite.kind import KIND
 from mixedmode.connectors.sqlite.spec import SqliteSinkSpec
 
@@ -26,13 +25,3 @@ class SqliteSinks:
         """Return a sink that writes a table in a SQLite file on this machine."""
         given = {"format": "sqlite", "path": path, "table": table}
         return checked(SqliteSinkSpec, KIND, given, settings, call="Sink.sqlite", takes=SqliteSinkArguments)
-
-
-class SqliteSideOutputs:
-    """The methods of `SideOutput` for SQLite.  table: the table, which must belong to this output alone."""
-
-    @staticmethod
-    def sqlite(path: FileName, table: str, *, schema: str, **settings: Unpack[SqliteSinkArguments]) -> SideOutputSpec:
-        """Return a sink that writes a table in a SQLite file on this machine."""
-        given = {"format": "sqlite", "path": path, "table": table, "schema": schema}
-        return checked_side_output(KIND, given, settings, call="SideOutput.sqlite", takes=SqliteSinkArguments)
