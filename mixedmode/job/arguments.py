@@ -14,6 +14,7 @@ from mixedmode.operators.classes import class_reference
 
 T = TypeVar("T")
 _OF_JOB = frozenset({"execution", "pipeline", "state"})  # sections of settings that a job has, and no step
+_OF_STEP = ("name", "parallelism")
 Mode = Literal["batch", "streaming", "mixed", "automatic"] | RuntimeMode
 
 
@@ -60,6 +61,17 @@ class JobArguments(TypedDict, total=False):
     spark: Mapping[str, SparkValue] | None
 
 
+#: sections of a step whose settings are arguments
+_OWN_SECTIONS = frozenset({"join", "co-process", "co-group", "top", "deduplicate"})
+#: {path of a setting below such a section of a step with two inputs: its argument}, as in _ARGUMENTS
+_OF_TWO_INPUTS: dict[Path, str] = {
+    ("late", "left"): "late_left",
+    ("late", "right"): "late_right",
+    ("as-of", "tie-break"): "tie_break",
+    ("as-of", "tolerance"): "tolerance",
+    ("as-of", "strictly"): "strictly",
+    ("as-of", "deleted"): "deleted",
+}
 #: {path of a setting: its argument}, where the argument is not the first key of the path with _ instead of -
 _ARGUMENTS: dict[Path, str] = {
     ("execution", "runtime-mode"): "mode",
@@ -89,24 +101,8 @@ _ARGUMENTS: dict[Path, str] = {
     ("process",): "function",
     ("async-map",): "function",
     ("map",): "function",
-    ("top", "n"): "n",
-    ("top", "order-by"): "order_by",
-    ("deduplicate", "keep"): "keep",
-    ("deduplicate", "tie-break"): "tie_break",
-    ("deduplicate", "within"): "within",
-    ("join", "on"): "on",
     ("class",): "function",
-    ("join", "type"): "type",
-    ("join", "select"): "select",
-    ("join", "within"): "within",
-    ("join", "condition"): "condition",
-    ("join", "event-time"): "event_time",
-    ("join", "late", "left"): "late_left",
-    ("join", "late", "right"): "late_right",
-    ("join", "as-of", "tie-break"): "tie_break",
-    ("join", "as-of", "tolerance"): "tolerance",
-    ("join", "as-of", "strictly"): "strictly",
-    ("join", "as-of", "deleted"): "deleted",
+    **_OF_TWO_INPUTS,
 }
 
 
@@ -145,13 +141,28 @@ def argument(path: Path) -> str:
     """Return the argument for the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
     if path[:2] == ("execution", "autoscaler"):
         return "autoscaler" + "".join(f"[{str(part).replace('-', '_')!r}]" for part in path[2:] if part != "enabled")
-    if path[0] in ("co-process", "co-group") and len(path) > 1:
+    if path[0] in _OWN_SECTIONS and len(path) > 1:
         path = path[1:]
     if path[0] == "aggregate" and len(path) > 1:
         return str(path[1])  # each output is an argument
     if path[0] == "window" and len(path) > 2:
         return _ARGUMENTS.get(path) or str(path[2]).replace("-", "_")  # the same for every kind of window
     return argument_at(path, _ARGUMENTS)
+
+
+def two_input_settings(section: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a step over the streams `left` and `right`, for arguments by name.
+
+    section: the section of the step that has all settings but its name and its parallelism.
+    """
+    paths = {name: path for path, name in _OF_TWO_INPUTS.items()}
+    given = {"left": "input AS left", "right": "input AS right", **arguments}
+    return nested(
+        {
+            (name,) if name in _OF_STEP else (section, *paths.get(name, (name.replace("_", "-"),))): value
+            for name, value in given.items()
+        }
+    )
 
 
 def dimension_argument(path: Path) -> str:

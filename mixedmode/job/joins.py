@@ -10,18 +10,28 @@ from mixedmode.config.load import checked_section
 from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import JoinStep
 from mixedmode.connectors.calls import Duration, given_arguments
-from mixedmode.job.arguments import argument
+from mixedmode.job.arguments import argument, two_input_settings
 
 __all__ = [
-    "LATE_ARGUMENTS",
     "AsOfArguments",
     "IntervalArguments",
     "JoinArguments",
+    "LateRowsArguments",
     "RegularArguments",
     "as_of_step",
     "interval_step",
     "regular_step",
 ]
+
+
+class LateRowsArguments(TypedDict, total=False):
+    """Arguments of steps over two streams that go by event time.
+
+    late_left, late_right: sinks for rows of each side that come too late; by default such rows are only counted.
+    """
+
+    late_left: SinkSpec
+    late_right: SinkSpec
 
 
 class JoinArguments(TypedDict, total=False):
@@ -42,27 +52,24 @@ class JoinArguments(TypedDict, total=False):
     parallelism: int
 
 
-class AsOfArguments(JoinArguments, total=False):
-    """Arguments of an as-of join, besides those of all joins.
+class AsOfArguments(JoinArguments, LateRowsArguments, total=False):
+    """Arguments of an as-of join, with those of JoinArguments and LateRowsArguments.
 
     tie_break: columns of the right that order its rows of one key and time; the greatest counts. By default, there is
         one such row.
     tolerance: the greatest age of the row of the right. By default, any.
     strictly: the row of the right is earlier, not of the same time.
     deleted: a boolean column of the right; a row where it is true ends the one before it.
-    late_left, late_right: sinks for rows of each side that come too late; by default such rows are only counted.
     """
 
     tie_break: str | Sequence[str]
     tolerance: Duration
     strictly: bool
     deleted: str
-    late_left: SinkSpec
-    late_right: SinkSpec
 
 
 class RegularArguments(JoinArguments, total=False):
-    """Arguments of a join of all rows with one key, besides those of all joins.
+    """Arguments of a join of all rows with one key, with those of JoinArguments.
 
     condition: what else must be true of two rows so that they are a pair: SQL such as `left.price > right.bid`.
     """
@@ -70,51 +77,32 @@ class RegularArguments(JoinArguments, total=False):
     condition: str
 
 
-class IntervalArguments(RegularArguments, total=False):
-    """Arguments of an interval join, besides those of all joins.
+class IntervalArguments(RegularArguments, LateRowsArguments, total=False):
+    """Arguments of an interval join, with those of RegularArguments and LateRowsArguments.
 
-    condition: what else must be true of two rows so that they are a pair: SQL such as `left.price > right.bid`.
     event_time: a column of the result with the later time of a pair, for windows and joins in later steps. By default,
         the result has no event time; that of a semi or anti join has the one of the left.
-    late_left, late_right: sinks for rows of each side that come too late; by default such rows are only counted.
     """
 
     event_time: str
-    late_left: SinkSpec
-    late_right: SinkSpec
-
-
-_OF_STEP = ("name", "parallelism")
-_OF_JOIN = ("type", "condition", "select", "event_time")
-#: {argument: side} of the sinks for late rows
-LATE_ARGUMENTS = {"late_left": "left", "late_right": "right"}
 
 
 def as_of_step(on: str | Sequence[str], arguments: AsOfArguments) -> JoinStep:
     """Return an as-of join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
     given = given_arguments(arguments, AsOfArguments, "as_of_join")
-    others = (*_OF_STEP, *_OF_JOIN, *LATE_ARGUMENTS)
-    as_of = {name.replace("_", "-"): value for name, value in given.items() if name not in others}
-    return _step({"on": on, "as-of": as_of}, given, "Stream.as_of_join")
+    return _step({"on": on, "as-of": {}, **given}, "Stream.as_of_join")
 
 
 def interval_step(on: str | Sequence[str], within: tuple[Duration, Duration], arguments: IntervalArguments) -> JoinStep:
     """Return an interval join of two inputs whose names are not known yet. Raise InvalidJobError."""
     given = given_arguments(arguments, IntervalArguments, "interval_join")
-    return _step({"on": on, "within": within}, given, "Stream.interval_join")
+    return _step({"on": on, "within": within, **given}, "Stream.interval_join")
 
 
 def regular_step(on: str | Sequence[str], arguments: RegularArguments) -> JoinStep:
     """Return a join of two inputs whose names are not known yet. Raise InvalidJobError for a wrong argument."""
-    return _step({"on": on}, given_arguments(arguments, RegularArguments, "join"), "Stream.join")
+    return _step({"on": on, **given_arguments(arguments, RegularArguments, "join")}, "Stream.join")
 
 
-def _step(own: Mapping[str, Any], given: Mapping[str, Any], place: str) -> JoinStep:
-    join = {"left": "input AS left", "right": "input AS right", **own}
-    late = {side: given[name] for name, side in LATE_ARGUMENTS.items() if name in given}
-    join |= {"late": late} if late else {}
-    values = {
-        "join": join | {name.replace("_", "-"): given[name] for name in _OF_JOIN if name in given},
-        **{name: given[name] for name in _OF_STEP if name in given},
-    }
-    return checked_section(JoinStep, values, place=place, name=argument)
+def _step(arguments: Mapping[str, Any], place: str) -> JoinStep:
+    return checked_section(JoinStep, two_input_settings("join", arguments), place=place, name=argument)

@@ -46,19 +46,37 @@ _KINDS: dict[str, tuple[str, str]] = {
 }
 
 
-class WindowArguments(TypedDict, total=False):
-    """Arguments of `.window(...)`. Exactly one of the first five is required; it selects the kind of window.
+class EventWindowArguments(TypedDict, total=False):
+    """Arguments of windows of event time.
 
     tumbling: the size of a window; windows do not overlap.
     sliding: the size of a window; `slide` is required, too.
     cumulating: the greatest size of a window; `step` is required, too.
     session: the gap, a time without a record of the key, that ends a window.
-    count: the number of records of a key in a window.
 
     slide: the time from the start of one sliding window to the start of the next.
     step: the time from the end of one cumulating window to the end of the next.
     offset: how much later than at multiples of their size since 1970 windows begin.
     time_zone: the time zone in which windows of whole days begin at midnight; by default UTC.
+    """
+
+    tumbling: Duration
+    sliding: Duration
+    cumulating: Duration
+    session: Duration
+    slide: Duration
+    step: Duration
+    offset: Duration
+    time_zone: str
+
+
+class WindowArguments(EventWindowArguments, total=False):
+    """Arguments of `.window(...)`, with those of EventWindowArguments.
+
+    Exactly one of `tumbling`, `sliding`, `cumulating`, `session` and `count` is required; it selects the kind of
+    window.
+
+    count: the number of records of a key in a window.
     allowed_lateness: how long after its end a window still accepts records and emits an updated row.
     time: "event", the default, or "processing": a record is in the windows of the time at which its epoch begins.
     early_results_every: how often an open window emits its result so far; by default never.
@@ -68,15 +86,7 @@ class WindowArguments(TypedDict, total=False):
     `early_results_every` and `late` are not for `count`, whose windows do not end with time.
     """
 
-    tumbling: Duration
-    sliding: Duration
-    session: Duration
-    cumulating: Duration
     count: int
-    slide: Duration
-    step: Duration
-    offset: Duration
-    time_zone: str
     time: Literal["event", "processing"]
     allowed_lateness: Duration
     early_results_every: Duration

@@ -111,6 +111,10 @@ CALLS: list[tuple[Callable[[], Any], str]] = [
         f"Stream.interval_join: late_left must be {OF_SINKS}, not text. found=x",
     ),
     (
+        lambda: stream().co_process(stream(), on="k", function="m:C", output="k string", late_right=TEXT),
+        f"Stream.co_process: late_right must be {OF_SINKS}, not text. found=x",
+    ),
+    (
         lambda: stream().join(stream(), on="k", condition=NUMBER),
         "Stream.join: condition must be text, not a whole number. Put it in quotes. found=5",
     ),
