@@ -82,7 +82,7 @@ class Plain:
         span = EpochSpan(0.0, 0.5, events.num_rows, is_backlog=True)
         return Outcome(0.5, {"read": 0.25}, (span,), {"sum": 0.25})
 
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         sys.stdout.write("rested\n")
 
     def answer(self, task: Task) -> pa.Table:

@@ -86,8 +86,8 @@ class Contestant(Protocol):
         """The measured part."""
 
     @abstractmethod
-    def rest(self) -> None:
-        """After each run, not measured: it frees what memory it can, as the machine may not hold all of them."""
+    def free_memory(self) -> None:
+        """Free memory after each run, not measured: the machine may not hold the heaps of all contestants."""
 
     @abstractmethod
     def answer(self, task: Task) -> pa.Table:

@@ -49,7 +49,7 @@ class DuckDB:
         self._connection.execute(f"SET temp_directory = {quoted(scratch / 'duckdb')}")
 
     def prepare(self, task: Task) -> None:
-        """Nothing: what a name means changes with the workload, so each run says it anew."""
+        """Do nothing: each run makes the views anew, since a name has another meaning in another workload."""
 
     def run(self, task: Task) -> Outcome:
         """From the Parquet files to one Parquet file."""
@@ -58,8 +58,8 @@ class DuckDB:
         self._connection.execute(f"COPY ({task.workload.answer}) TO {quoted(task.work / FILE)} (FORMAT parquet)")
         return Outcome(perf_counter() - started)
 
-    def rest(self) -> None:
-        """Nothing: it keeps little."""
+    def free_memory(self) -> None:
+        """Do nothing: DuckDB keeps little."""
 
     def answer(self, task: Task) -> pa.Table:
         """The file that the run wrote."""

@@ -113,10 +113,10 @@ class _Flink:
         self._hear("done")
         return Outcome(perf_counter() - started)
 
-    def rest(self) -> None:
-        """The heap shrinks to what is in use."""
+    def free_memory(self) -> None:
+        """Shrink the heap to what is in use."""
         assert self._jvm.stdin is not None
-        print("rest", file=self._jvm.stdin, flush=True)
+        print("free-memory", file=self._jvm.stdin, flush=True)
         self._hear("done")
 
     def answer(self, task: Task) -> pa.Table:

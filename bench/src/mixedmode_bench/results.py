@@ -15,7 +15,7 @@ class Run:
     """One run of one contestant. `round` 0 is the cold one: the first thing that its process does.
 
     peak_bytes: by role of the process ("driver", "JVM", "Python worker"), the most that one of them ever had resident
-    in this run; with several of a role, their sum at the worst moment of each. written_bytes: to disks, by all of its
+    in this run; with several of a role, the sum of their peaks. written_bytes: to disks, by all of its
     processes; None where the system does not tell.
     """
 

@@ -88,7 +88,7 @@ def who_takes_part(options: Options) -> tuple[dict[str, Contestant], dict[str, s
 
 
 @dataclass
-class _Seat:
+class _Participant:
     """A contestant at one point: its process, its size, what its answer has to be, and its runs so far."""
 
     contestant: Contestant
@@ -108,7 +108,7 @@ def _run_group(
     place: Place,
     before: tuple[Measured, ...],
 ) -> Generator[Measured]:
-    """The points of a group, each as it is done; none if nobody can compute them."""
+    """Yield the measurements of each point of a group; none if nobody can compute them."""
     wanted = _wanted(group, contestants)
     left_out = {**missing, **{name: "it cannot compute this" for name in contestants if name not in wanted}}
     with _scratch() as scratch, ExitStack() as stack:
@@ -119,15 +119,15 @@ def _run_group(
             if not wanted:
                 place.say("  left out, as none of the contestants can compute it")
                 return
-            with _Table(point, scratch, place) as table:
+            with _PointRun(point, scratch, place) as point_run:
                 for contestant in wanted.values():
-                    table.data_of(contestant)  # before anyone runs
+                    point_run.data_of(contestant)  # before anyone runs
                 for name, contestant in wanted.items():
                     if name not in workers:
                         workers[name] = _started(stack, name, scratch, options, place)
-                    table.seat(contestant, workers[name])
-                table.play(range(0 if number == 0 else 1, 1 + group.rounds), group.rounds)
-                measured = table.measured({} if group.only is not None else left_out, before)
+                    point_run.add(contestant, workers[name])
+                point_run.run_rounds(range(0 if number == 0 else 1, 1 + group.rounds), group.rounds)
+                measured = point_run.measured({} if group.only is not None else left_out, before)
             before = (*before, measured)
             yield measured
         for worker in workers.values():
@@ -149,8 +149,8 @@ def _started(stack: ExitStack, name: str, scratch: Path, options: Options, place
     return worker
 
 
-class _Table:
-    """One point: who sits at it, and what is shared by those that sit there."""
+class _PointRun:
+    """The runs of one point, by those who take part, and what they share: the data and the answers."""
 
     def __init__(self, point: Point, scratch: Path, place: Place) -> None:
         self._point = point
@@ -158,7 +158,7 @@ class _Table:
         self._place = place
         self._data: dict[Size, Data] = {}
         self._answers: dict[Size, Answers] = {}
-        self._seats: list[_Seat] = []
+        self._participants: list[_Participant] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -168,7 +168,7 @@ class _Table:
         self._stack.close()
 
     def data_of(self, contestant: Contestant) -> None:
-        """Write what it reads, if that is not there yet, and compute the answer."""
+        """Write the data that a contestant reads, unless they exist already, and compute the answer."""
         workload, size = self._point.workload, self._size_for(contestant)
         if size in self._data:
             return
@@ -178,8 +178,8 @@ class _Table:
         self._place.say(f"  data      {size.events:,} events, {data.input_bytes / 1e6:,.0f} MB, {origin}")
         self._answers[size] = self._stack.enter_context(Answers(workload, data, self._scratch))
 
-    def seat(self, contestant: Contestant, worker: Worker) -> None:
-        """Let one take part."""
+    def add(self, contestant: Contestant, worker: Worker) -> None:
+        """Add a contestant, and let its process prepare the data."""
         size = self._size_for(contestant)
         data = self._data[size]
         note = self._note(size, data)
@@ -189,18 +189,18 @@ class _Table:
         if small != size and self._point.workload.feed is None:  # with a feed, a run begins with what fills the state
             warm_up = self._note(small, data_for(self._point.workload, small, self._place.data))
             worker.prepare(warm_up)
-        self._seats.append(_Seat(contestant, worker, size, self._answers[size], note, warm_up))
+        self._participants.append(_Participant(contestant, worker, size, self._answers[size], note, warm_up))
 
-    def play(self, numbers: range, rounds: int) -> None:
-        """The rounds. Each contestant's first answer is checked."""
-        by_name = {seat.worker.name: seat for seat in self._seats}
+    def run_rounds(self, numbers: range, rounds: int) -> None:
+        """Run the rounds. The first answer of each contestant is checked."""
+        by_name = {participant.worker.name: participant for participant in self._participants}
         for number in numbers:
             for name in turns(list(by_name), number):
-                seat = by_name[name]
+                participant = by_name[name]
                 if number > 0:
-                    self._warm_up(seat)
-                run = self._run(seat, number)
-                rate = seat.size.events / run.outcome.seconds
+                    self._warm_up(participant)
+                run = self._run(participant, number)
+                rate = participant.size.events / run.outcome.seconds
                 label = "cold" if number == 0 else f"{number} of {rounds}"
                 self._place.say(f"  {label:9} {name:28} {run.outcome.seconds:8.2f} s  {rate:12,.0f} events/s")
             self._stack.close()  # every first answer is checked: the answers' memory is for those that run
@@ -208,7 +208,7 @@ class _Table:
     def measured(self, left_out: Mapping[str, str], before: tuple[Measured, ...]) -> Measured:
         """Return the measurements of this point."""
         point = self._point
-        entries = tuple(_entry(seat) for seat in self._seats)
+        entries = tuple(_entry(participant) for participant in self._participants)
         return Measured(
             workload=point.name,
             title=point.workload.title,
@@ -231,7 +231,7 @@ class _Table:
         work = str(self._scratch / "work")
         return TaskNote(self._point.where, size.events, size.keys, str(data.tables), work, waiting)
 
-    def _warm_up(self, seat: _Seat) -> None:
+    def _warm_up(self, participant: _Participant) -> None:
         """Prepare a warm run, not measured: read its files into the system's cache, and run once.
 
         Between two runs of a contestant, all others have theirs. Meanwhile Spark ends its Python workers, and the
@@ -239,40 +239,40 @@ class _Table:
         A machine may also have to fetch anew each page of memory that was given back meanwhile, which can take as long
         as a short run itself: so who is fast runs the whole workload once before.
         """
-        for file in self._data[seat.size].tables.rglob("*.*"):
+        for file in self._data[participant.size].tables.rglob("*.*"):
             file.read_bytes()
-        if seat.warm_up is not None:
-            is_fast = bool(seat.runs) and seat.runs[-1].outcome.seconds <= _WARM_UP_WHOLE_MAX_S
-            note = seat.note if is_fast else seat.warm_up
+        if participant.warm_up is not None:
+            is_fast = bool(participant.runs) and participant.runs[-1].outcome.seconds <= _WARM_UP_WHOLE_MAX_S
+            note = participant.note if is_fast else participant.warm_up
             with _work_folder(note):
-                seat.worker.run(note)
+                participant.worker.run(note)
 
-    def _run(self, seat: _Seat, number: int) -> Run:
-        with _work_folder(seat.note):
-            with Gauge(seat.worker.pid) as gauge:
-                outcome = seat.worker.run(seat.note)
-            if not seat.runs:
-                self._check(seat)
+    def _run(self, participant: _Participant, number: int) -> Run:
+        with _work_folder(participant.note):
+            with Gauge(participant.worker.pid) as gauge:
+                outcome = participant.worker.run(participant.note)
+            if not participant.runs:
+                self._check(participant)
         run = Run(number, outcome, gauge.peak_bytes, gauge.written_bytes)
-        seat.runs.append(run)
+        participant.runs.append(run)
         return run
 
-    def _check(self, seat: _Seat) -> None:
+    def _check(self, participant: _Participant) -> None:
         file = self._scratch / "answer.parquet"
-        seat.worker.answer(seat.note, file)
-        name = seat.worker.name
-        seat.answers.check(name, file, may_lack=name not in ENDS_INPUT)
+        participant.worker.answer(participant.note, file)
+        name = participant.worker.name
+        participant.answers.check(name, file, may_lack=name not in ENDS_INPUT)
         file.unlink()
 
 
-def _entry(seat: _Seat) -> Entry:
-    name = seat.worker.name
-    return Entry(name, seat.contestant.title, name in MODES, seat.size.events, tuple(seat.runs))
+def _entry(participant: _Participant) -> Entry:
+    name = participant.worker.name
+    return Entry(name, participant.contestant.title, name in MODES, participant.size.events, tuple(participant.runs))
 
 
 @contextmanager
 def _work_folder(note: TaskNote) -> Iterator[None]:
-    """For all that a run writes, which is removed after it."""
+    """Make the folder for all that a run writes; it is removed after the run."""
     work = Path(note.work)
     work.mkdir()
     try:

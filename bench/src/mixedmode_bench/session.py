@@ -52,7 +52,7 @@ class OnSpark(Contestant):
             self._session.conf.set(key, value)
 
     @override
-    def rest(self) -> None:
+    def free_memory(self) -> None:
         """Shrink the heap to what is in use."""
         gateway = self.session.sparkContext._gateway  # noqa: SLF001 - the way to its JVM
         assert gateway is not None

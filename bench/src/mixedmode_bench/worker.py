@@ -86,7 +86,7 @@ def _done(contestant: Contestant, cores: int, command: Command) -> Outcome | Non
         task = command.task.task()
         if command.do == "run":
             outcome = contestant.run(task)
-            contestant.rest()
+            contestant.free_memory()
             return outcome
         if command.do == "prepare":
             contestant.prepare(task)

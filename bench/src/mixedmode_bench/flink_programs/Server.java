@@ -51,7 +51,7 @@ public final class Server {
     }
 
     private static String obey(String[] order, MiniCluster cluster, Configuration settings, int slots) {
-        if (order[0].equals("rest")) {
+        if (order[0].equals("free-memory")) {
             System.gc();
             return "done";
         }
