@@ -1,15 +1,16 @@
-"""The process of a contestant, seen from within: commands as lines, a reply for each."""
+"""The process of a contestant, seen from within: a reply to each command."""
 
-import io
 import os
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import pytest
 
-from mixedmode_bench.worker import Command, Reply, TaskNote, bind_to, serve
+from mixedmode_bench.worker import Failure, TaskNote, bind_to, serve
 from mixedmode_bench.workload import Size
 from tests.bench.toys import TINY, WORKLOAD, Plain
+
+NOWHERE = Path("nowhere")
 
 
 class Noted(Plain):
@@ -25,31 +26,47 @@ class Noted(Plain):
         self.told.append("close")
 
 
-def served(*commands: Command) -> tuple[list[str], list[Reply]]:
-    contestant, replies = Noted(), io.BytesIO()
-    serve(contestant, 2, io.BytesIO(b"".join(msgspec.json.encode(c) + b"\n" for c in commands)), replies)
-    return contestant.told, [msgspec.json.decode(line, type=Reply) for line in replies.getvalue().splitlines()]
+class OtherEnd:
+    """Sends commands, keeps the replies, and is then gone."""
+
+    def __init__(self, *commands: tuple[Any, ...]) -> None:
+        self._commands = list(commands)
+        self.replies: list[Any] = []
+
+    def recv(self) -> tuple[Any, ...]:
+        if not self._commands:
+            raise EOFError
+        return self._commands.pop(0)
+
+    def send(self, reply: Any) -> None:
+        self.replies.append(reply)
+
+
+def served(*commands: tuple[Any, ...]) -> tuple[list[str], list[Any]]:
+    contestant, other = Noted(), OtherEnd(*commands)
+    serve(contestant, 2, other)  # type: ignore[arg-type]  # it receives and sends as a connection
+    return contestant.told, other.replies
 
 
 def test_each_command_has_one_reply_and_close_is_the_last() -> None:
-    told, replies = served(Command("start", scratch="there"), Command("close"), Command("start"))
+    told, replies = served(("start", "there"), ("close",), ("start", "there"))
     assert told == ["start in there with 2", "close"]
-    assert replies == [Reply(), Reply()]
+    assert replies == [None, None]
 
 
 def test_when_nobody_is_there_any_more_it_closes_by_itself() -> None:
-    assert served(Command("start", scratch="there")) == (["start in there with 2", "close"], [Reply()])
+    assert served(("start", "there")) == (["start in there with 2", "close"], [None])
 
 
 def test_an_error_is_a_reply_and_the_next_command_is_done() -> None:
-    note = TaskNote(WORKLOAD, 100, 7, "nowhere", "nowhere")
-    told, replies = served(Command("prepare", note), Command("start", scratch="there"), Command("close"))
-    assert replies == [Reply(error="AssertionError: "), Reply(), Reply()]
+    note = TaskNote(WORKLOAD, Size(100, 7), NOWHERE, NOWHERE)
+    told, replies = served(("prepare", note), ("start", "there"), ("close",))
+    assert replies == [Failure("AssertionError: "), None, None]
     assert told == ["start in there with 2", "close"]
 
 
-def test_a_task_is_sent_by_names() -> None:
-    task = TaskNote(WORKLOAD, 10, 3, "data", "work", ("b", "a")).task()
+def test_a_task_is_sent_by_the_name_of_its_workload() -> None:
+    task = TaskNote(WORKLOAD, Size(10, 3), NOWHERE, NOWHERE, (Path("b"), Path("a"))).task()
     assert (task.workload, task.size, task.waiting) == (TINY, Size(10, 3), (Path("b"), Path("a")))
 
 

@@ -23,7 +23,7 @@ def workers_left() -> list[psutil.Process]:
 
 def _is_worker(process: psutil.Process) -> bool:
     try:
-        return "mixedmode_bench.worker" in " ".join(process.cmdline())
+        return "multiprocessing.spawn" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:  # gone meanwhile, or a zombie
         return False
 
@@ -83,13 +83,22 @@ class Plain:
         return Outcome(0.5, {"read": 0.25}, (span,), {"sum": 0.25})
 
     def free_memory(self) -> None:
-        sys.stdout.write("rested\n")
+        sys.stdout.write("freed\n")
 
     def answer(self, task: Task) -> pa.Table:
         return pq.read_table(task.work / "out.parquet")
 
     def close(self) -> None:
         sys.stdout.write("closed\n")
+
+
+class TellsJava(Plain):
+    """Prints the options that Java gets."""
+
+    name = "tells-java"
+
+    def start(self, scratch: Path, cores: int) -> None:
+        sys.stdout.write(f"{os.environ['JDK_JAVA_OPTIONS']}\n")
 
 
 class Part(Plain):

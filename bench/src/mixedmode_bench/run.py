@@ -227,9 +227,7 @@ class _PointRun:
         return self._point.size if most is None else self._point.size.at_most(most)
 
     def _note(self, size: Size, data: Data) -> TaskNote:
-        waiting = tuple(str(file) for file in data.waiting)
-        work = str(self._scratch / "work")
-        return TaskNote(self._point.where, size.events, size.keys, str(data.tables), work, waiting)
+        return TaskNote(self._point.where, size, data.tables, self._scratch / "work", data.waiting)
 
     def _warm_up(self, participant: _Participant) -> None:
         """Prepare a warm run, not measured: read its files into the system's cache, and run once.
@@ -273,12 +271,11 @@ def _entry(participant: _Participant) -> Entry:
 @contextmanager
 def _work_folder(note: TaskNote) -> Iterator[None]:
     """Make the folder for all that a run writes; it is removed after the run."""
-    work = Path(note.work)
-    work.mkdir()
+    note.work.mkdir()
     try:
         yield
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        shutil.rmtree(note.work, ignore_errors=True)
 
 
 @contextmanager

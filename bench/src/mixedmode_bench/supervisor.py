@@ -6,22 +6,20 @@ Invariants (tests/bench/test_supervisor.py):
 """
 
 import contextlib
+import multiprocessing
 import os
-import select
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-import msgspec
 import psutil
 
 from mixedmode.errors import RetryableError
 from mixedmode_bench.contestant import Outcome
-from mixedmode_bench.worker import Command, Reply, TaskNote, Verb
+from mixedmode_bench.worker import Failure, TaskNote, Verb, main
 
 #: seconds after which a command is taken for stuck; a run is stuck if it takes an hour
 LIMITS: Mapping[Verb, float] = {"start": 300, "prepare": 1_800, "run": 3_600, "answer": 1_800, "close": 30}
@@ -41,23 +39,17 @@ class Worker:
         temporary = scratch / "tmp"
         temporary.mkdir(parents=True)
         self._log = scratch / "log.txt"
-        self._replies, theirs = os.pipe()
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "mixedmode_bench.worker", name, str(cores), str(theirs)],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=[theirs],
-                env=_environment(temporary),
-                start_new_session=True,  # Ctrl-C is for the process that measures, which then ends this one
-            )
-        os.close(theirs)
-        self._buffer = b""
+        self._log.touch()
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=main, args=(name, cores, self._log, temporary, theirs))
+        self._process.start()
+        theirs.close()
 
     @property
     def pid(self) -> int:
         """Of the process; it is the root of all that it starts."""
+        assert self._process.pid is not None, "it is started"
         return self._process.pid
 
     def __enter__(self) -> Self:
@@ -68,67 +60,52 @@ class Worker:
 
     def start(self) -> None:
         """Start what the contestant needs."""
-        self._do(Command("start", scratch=str(self._scratch)))
+        self._do("start", self._scratch)
 
     def prepare(self, note: TaskNote) -> None:
         """Prepare the data; not measured."""
-        self._do(Command("prepare", note))
+        self._do("prepare", note)
 
     def run(self, note: TaskNote) -> Outcome:
         """The measured part."""
-        outcome = self._do(Command("run", note)).outcome
+        outcome = self._do("run", note)
         assert outcome is not None, "a run has an outcome"
         return outcome
 
     def answer(self, note: TaskNote, file: Path) -> None:
         """Write the answer of the last run, as Parquet."""
-        self._do(Command("answer", note, file=str(file)))
+        self._do("answer", note, file)
 
     def close(self) -> None:
         """Let the contestant end what it began, then end the process."""
-        self._do(Command("close"))
+        self._do("close")
         self.end()
 
     def end(self) -> None:
         """End the process and all that it started, whatever it is doing. Again does nothing."""
-        if self._replies < 0:
-            return
-        os.close(self._replies)
-        self._replies = -1
-        _kill(self._process)
-        if self._process.stdin is not None:
-            with contextlib.suppress(BrokenPipeError):
-                self._process.stdin.close()
+        if not self._connection.closed:
+            self._connection.close()
+            _kill(self._process)
 
-    def _do(self, command: Command) -> Reply:
+    def _do(self, verb: Verb, *arguments: Any) -> Outcome | None:
         """Raises RetryableError if it fails, dies, or does not come to an end."""
-        assert self._process.stdin is not None, "stdin is a pipe"
-        with contextlib.suppress(BrokenPipeError):  # it is dead: reading says so
-            self._process.stdin.write(msgspec.json.encode(command) + b"\n")
-            self._process.stdin.flush()
-        line = self._line(command.do)
-        reply = msgspec.json.decode(line, type=Reply)
-        if reply.error is not None:
-            raise RetryableError(self._message(f"{self.name} failed at `{command.do}`: {reply.error}."))
+        with contextlib.suppress(BrokenPipeError):  # it is dead: receiving says so
+            self._connection.send((verb, *arguments))
+        if not self._connection.poll(self._limits[verb]):
+            msg = f"{self.name} was not done with `{verb}` after {self._limits[verb]:g} s, and was ended."
+            raise RetryableError(self._message(msg))
+        try:
+            reply: Outcome | Failure | None = self._connection.recv()
+        except (EOFError, ConnectionResetError):
+            raise RetryableError(self._message(self._death(verb))) from None
+        if isinstance(reply, Failure):
+            raise RetryableError(self._message(f"{self.name} failed at `{verb}`: {reply.text}."))
         return reply
 
-    def _line(self, verb: Verb) -> bytes:
-        deadline = time.monotonic() + self._limits[verb]
-        while b"\n" not in self._buffer:
-            if not select.select([self._replies], [], [], max(0.0, deadline - time.monotonic()))[0]:
-                msg = f"{self.name} was not done with `{verb}` after {self._limits[verb]:g} s, and was ended."
-                raise RetryableError(self._message(msg))
-            more = os.read(self._replies, 65_536)
-            if not more:
-                raise RetryableError(self._message(self._death(verb)))
-            self._buffer += more
-        line, _, self._buffer = self._buffer.partition(b"\n")
-        return line
-
     def _death(self, verb: Verb) -> str:
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
+        self._process.join(_END_S)
+        code = self._process.exitcode
+        if code is None:
             return f"the process of {self.name} hung up in `{verb}`."
         text = f"the process of {self.name} ended in `{verb}`, with exit code {code}."
         if code == -signal.SIGKILL:
@@ -141,23 +118,19 @@ class Worker:
         return f"{what} The benchmark ends here. The last that it printed:\n{tail}"
 
 
-def _environment(temporary: Path) -> dict[str, str]:
-    """That of this process, but with all temporary files in this folder, those of Java included."""
-    java = f'{os.environ.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={temporary}"'
-    return {**os.environ, "TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": java.strip()}
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """The process and all below it, also those that have made a group of their own, as Spark's Python workers have."""
+def _kill(process: BaseProcess) -> None:
+    """Kill the process and all below it, also those that have made a group of their own, as Spark's workers have."""
     below: list[psutil.Process] = []
+    assert process.pid is not None, "it is started"
     with contextlib.suppress(psutil.NoSuchProcess):
         below = psutil.Process(process.pid).children(recursive=True)
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # there is no such group any more
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # there is no such group yet, or any more
         os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
     for child in below:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
-    process.wait(_END_S)
+    process.join(_END_S)
     deadline = time.monotonic() + _END_S
     while any(_is_alive(child) for child in below) and time.monotonic() < deadline:
         time.sleep(_LOOK_EVERY_S)

@@ -1,18 +1,16 @@
-"""The process of one contestant: `python -m mixedmode_bench.worker NAME CORES REPLY_FD`.
+"""The process of one contestant, seen from within: it does what the process that measures sends, and replies to each.
 
-Commands come as lines of JSON on stdin, and each is answered by one line on a descriptor of its own,
-since whoever takes part may print on stdout what it likes. The process ends when there are no more commands, so also
-when the one that measures is gone.
+The process ends when there are no more commands, so also when the one that measures is gone.
 """
 
 import os
 import sys
 import traceback
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import IO, Literal
+from typing import Any, Literal
 
-import msgspec
 import pyarrow.parquet as pq
 
 from mixedmode_bench.contestant import Contestant, Outcome, Task
@@ -24,93 +22,78 @@ Verb = Literal["start", "prepare", "run", "answer", "close"]
 
 @dataclass(frozen=True, slots=True)
 class TaskNote:
-    """A Task as it is sent: the workload by its name, paths as text."""
+    """A Task as it is sent: with the workload by its name, since functions cannot be sent."""
 
     workload: str
-    events: int
-    keys: int
-    data: str
-    work: str
-    waiting: tuple[str, ...] = ()
+    size: Size
+    data: Path
+    work: Path
+    waiting: tuple[Path, ...] = ()
 
     def task(self) -> Task:
-        """The task."""
-        size = Size(self.events, self.keys)
-        waiting = tuple(Path(file) for file in self.waiting)
-        return Task(find_workload(self.workload), size, Path(self.data), Path(self.work), waiting)
+        """Return the task."""
+        return Task(find_workload(self.workload), self.size, self.data, self.work, self.waiting)
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """A command to a worker. `scratch` belongs to start; `file`, the Parquet file of an answer, belongs to answer."""
+class Failure:
+    """The reply to a command that failed. The stack trace is in the log."""
 
-    do: Verb
-    task: TaskNote | None = None
-    scratch: str = ""
-    file: str = ""
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """That it was done, or the error that came of it. The stack trace stands in the log."""
-
-    error: str | None = None
-    outcome: Outcome | None = None
-
-
-def serve(contestant: Contestant, cores: int, commands: IO[bytes], replies: IO[bytes]) -> None:
-    """Do what comes until the last command, which is close, or nothing any more."""
-    decoder = msgspec.json.Decoder(Command)
-    for line in commands:
-        command = decoder.decode(line)
+def serve(contestant: Contestant, cores: int, commands: "Connection[Any, Any]") -> None:
+    """Do what comes until the last command, which is close, or until the other end is gone."""
+    while True:
         try:
-            reply = Reply(outcome=_done(contestant, cores, command))
-        except Exception as error:  # noqa: BLE001  whatever a contestant raises is for the one that measures
-            traceback.print_exc()
-            reply = Reply(error=f"{type(error).__name__}: {error}")
-        sys.stdout.flush()  # into the log: after the reply, this process may be ended at any time
-        replies.write(msgspec.json.encode(reply) + b"\n")
-        replies.flush()
-        if command.do == "close":
+            command = commands.recv()
+        except EOFError:
+            contestant.close()
             return
-    contestant.close()
+        try:
+            reply: Outcome | Failure | None = _done(contestant, cores, command)
+        except Exception as error:  # noqa: BLE001  whatever a contestant raises is for the process that measures
+            traceback.print_exc()
+            reply = Failure(f"{type(error).__name__}: {error}")
+        sys.stdout.flush()  # into the log: after the reply, this process may be ended at any time
+        commands.send(reply)
+        if command[0] == "close":
+            return
 
 
-def _done(contestant: Contestant, cores: int, command: Command) -> Outcome | None:
-    if command.do == "start":
-        contestant.start(Path(command.scratch), cores)
-    elif command.do == "close":
-        contestant.close()
-    else:
-        assert command.task is not None, command
-        task = command.task.task()
-        if command.do == "run":
-            outcome = contestant.run(task)
+def _done(contestant: Contestant, cores: int, command: tuple[Any, ...]) -> Outcome | None:
+    outcome = None
+    match command:
+        case ("start", scratch):
+            contestant.start(scratch, cores)
+        case ("prepare", note):
+            contestant.prepare(note.task())
+        case ("run", note):
+            outcome = contestant.run(note.task())
             contestant.free_memory()
-            return outcome
-        if command.do == "prepare":
-            contestant.prepare(task)
-        else:
-            pq.write_table(contestant.answer(task), command.file)
-    return None
+        case ("answer", note, file):
+            pq.write_table(contestant.answer(note.task()), file)
+        case _:
+            contestant.close()
+    return outcome
 
 
 def bind_to(cores: int) -> None:
-    """This process, and all that it starts, to the first of the cores that it may use; not all systems can."""
+    """Bind this process, and all that it starts, to the first of the cores that it may use; not all systems can."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
 
 
-def main(name: str, cores: int, reply_fd: int) -> None:
-    """Serve. What this process starts gets neither the commands nor the descriptor of the answers."""
+def main(name: str, cores: int, log: Path, temporary: Path, commands: "Connection[Any, Any]") -> None:
+    """Serve. All that this process and its children print is in the log; their temporary files are in a folder.
+
+    Ctrl-C is for the process that measures, which then ends this one.
+    """
+    os.setsid()
+    with log.open("wb") as file:
+        for descriptor in (1, 2):
+            os.dup2(file.fileno(), descriptor)
+    java = f'{os.environ.get("JDK_JAVA_OPTIONS", "")} "-Djava.io.tmpdir={temporary}"'
+    os.environ |= {"TMPDIR": str(temporary), "JDK_JAVA_OPTIONS": java.strip()}
     bind_to(cores)
-    os.set_inheritable(reply_fd, False)
-    commands = os.fdopen(os.dup(0), "rb")
-    with Path(os.devnull).open("rb") as nothing:
-        os.dup2(nothing.fileno(), 0)
-    with commands, os.fdopen(reply_fd, "wb") as replies:
-        serve(make_contestant(name), cores, commands, replies)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    serve(make_contestant(name), cores, commands)
