@@ -241,15 +241,11 @@ def _findings_of(values: Mapping[str, Any], written: Callable[[Path, Any], str])
 def _joint_findings(
     parts: JobParts, valid: Collection[str], folder: FilePath
 ) -> tuple[list[tuple[Path, str]], JobParts]:
-    """Return the errors of valid sections taken together, and the parts with resolved paths without their subjects.
-
-    Two outputs in one place are found by their texts, and else by their resolved paths.
-    """
+    """Return the errors of valid sections taken together, and the parts with resolved paths without their subjects."""
     joint = list(parts.spec.joint_findings(valid))
     spec = resolve_paths(parts.spec, folder)
-    if {"sources", "dimensions", "steps", "sink", "outputs", "execution"}.issubset(valid):
-        told = {path for path, _ in joint}
-        joint += [(path, text) for path, text in overlap_findings(spec) if path not in told]
+    if {"steps", "sink", "outputs"}.issubset(valid):  # of the other sections, the valid parts have places
+        joint += overlap_findings(spec)
     steps = tuple(None if step is None else resolve_step(step, folder) for step in parts.steps)
     return joint, replace(parts, spec=spec, steps=steps).without([path for path, _ in joint])
 

@@ -74,7 +74,8 @@ def _check_savepoint(place: str, others: Sequence[_Place]) -> None:
 def _refusal(one: _Place, other: _Place) -> str:
     owner = path_text(one.owner)
     if one.role == other.role == "output":
-        has = "has this folder, or one in it or around it," if other.paths else "has this place already,"
+        is_folder = other.paths and not other.shared
+        has = "has this folder, or one in it or around it," if is_folder else "has this place already,"
         why = f"{owner} {has} and a reader could not tell their rows apart"
     elif one.role == "source" and other.role == "output":
         why = f"{owner} reads this place, or one in it or around it, so the job would read what it writes"

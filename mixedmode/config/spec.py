@@ -14,7 +14,6 @@ Invariants (tests/config/test_spec.py):
   I2  JobSpec.model_validate(spec.as_document()) == spec
 """
 
-import posixpath
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -196,27 +195,6 @@ class JobSpec(JobSettings):
             found |= {("steps", index, *path): sink for path, sink in side_outputs_of(step).items()}
         return found
 
-    def sink_findings(self) -> Iterator[tuple[Path, str]]:
-        """Yield the errors of all outputs' paths taken together; called again once the paths are absolute."""
-        owners: dict[str, Path] = {}
-        places: dict[str, Path] = {}
-        for path, sink in self.sinks.items():
-            if sink.folder is not None:
-                here = posixpath.join(posixpath.normpath(sink.folder), "")  # also for a URL: // becomes / in all alike
-                for there, owner in owners.items():
-                    if here.startswith(there) or there.startswith(here):
-                        text = (
-                            f": {path_text(owner)} has this folder, or one in it or around it, and a reader could not "
-                            f"tell their rows apart. Choose another. found={sink.folder}"
-                        )
-                        yield (*path, "path"), text
-                owners[here] = path
-            elif sink.used_places:
-                if sink.place in places:
-                    owner = places[sink.place]
-                    yield path, f": {path_text(owner)} has this place already. Choose another. found={sink.place}"
-                places[sink.place] = path
-
     def _checks(self) -> list[Check]:
         return [
             *super()._checks(),
@@ -225,7 +203,6 @@ class JobSpec(JobSettings):
             ({"sources", "dimensions", "steps", "outputs"}, self._step_findings),
             ({"sources", "steps"}, self._event_time_findings),
             ({"execution", "pipeline", "steps"}, self._scaling_findings),
-            ({"sources", "steps", "sink", "outputs"}, self.sink_findings),
         ]
 
     def _result_findings(self) -> Iterator[tuple[Path, str]]:

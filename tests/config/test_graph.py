@@ -91,8 +91,8 @@ def test_a_job_without_from_and_outputs_is_a_chain() -> None:
         (
             job(selected("x", "a"), o=output("x"), p=output("x")),
             (
-                "outputs.p.path: outputs.o has this folder, or one in it or around it, and a reader could not tell "
-                "their rows apart. Choose another. found=/x"
+                "outputs.p.path: outputs.o.path has this folder, or one in it or around it, and a reader could not "
+                "tell their rows apart. Choose another, outside of it. found=/x, outputs.o.path=/x"
             ),
         ),
         (

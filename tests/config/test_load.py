@@ -457,17 +457,6 @@ def test_a_process_step_is_read_as_it_says(folder: Path) -> None:
             ],
         ),
         (
-            WINDOWED,
-            "run/late",
-            "run/out",
-            [
-                (
-                    "job.yaml:21: steps[0].late.path: sink has this folder, or one in it or around it, and a reader "
-                    "could not tell their rows apart. Choose another. found=run/out"
-                )
-            ],
-        ),
-        (
             PROCESSED,
             "delays.alerts:Alerts",
             "delays.alerts.Alerts",

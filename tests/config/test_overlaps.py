@@ -1,6 +1,7 @@
 """No place that a job writes may be one that it reads, or another one that it writes, however the two are written."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,23 @@ def test_whatever_the_job_writes_counts(kind: str) -> None:
 def test_checkpoints_and_outputs_do_not_share_a_folder() -> None:
     assert "sink.path: execution.checkpointing.dir has this folder" in refusal(job("in", "ck/out", checkpoints="ck"))
     assert "sink.path: execution.checkpointing.dir has this folder" in refusal(job("in", "run", checkpoints="run/ck"))
+
+
+def test_no_two_outputs_share_a_folder_also_beside_another_mistake() -> None:
+    wrong: dict[str, Any] = {"on-error": "dead-letter", "dead-letter": {"format": "json", "path": "run/x/../b"}}
+    found = job("in", "run/b", **wrong)
+    outputs = {
+        name: {"format": "json", "path": path, "schema": SCHEMA} for name, path in (("a", "run/a/"), ("b", "run"))
+    }
+    del found["steps"][0]["aggregate"]
+    found["steps"][0] |= {"process": "a.b:C", "output": SCHEMA, "outputs": outputs}
+    found["execution"]["runtime-mode"] = "mixd"
+    assert re.findall(r"^(\S+): (\S+) has this folder", refusal(found), re.MULTILINE) == [
+        ("steps[0].outputs.b.path", "sink.path"),
+        ("steps[0].dead-letter.path", "sink.path"),
+        ("steps[0].outputs.b.path", "steps[0].outputs.a.path"),
+        ("steps[0].dead-letter.path", "steps[0].outputs.b.path"),
+    ]
 
 
 def test_tables_and_topics_are_places_too() -> None:

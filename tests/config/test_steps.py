@@ -28,13 +28,6 @@ TAKEN = "has this name already (case does not count). Choose another."
 CHANGE = "cannot read the rows of the aggregate in steps[{}], which change and have no event time"
 
 
-def shared_folder(path: str, owner: str, found: str) -> str:
-    return (
-        f"{path}.path: {owner} has this folder, or one in it or around it, and a reader could not tell their rows "
-        f"apart. Choose another. found={found}"
-    )
-
-
 @pytest.mark.parametrize(
     ("model", "values", "expected"),
     [
@@ -284,29 +277,6 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
                 "steps": [{"aggregate": COUNT, "window": {"tumbling": "1h"}}],
             },
             [SEVERAL_SOURCES],
-        ),
-        (
-            {
-                "steps": [
-                    PROCESS
-                    | {
-                        "outputs": {
-                            "a": {"format": "json", "path": "/out/a/", "schema": "k string"},
-                            "b": {"format": "json", "path": "/out", "schema": "k string"},
-                            "c": {"format": "json", "path": "/outside", "schema": "k string"},
-                        },
-                        "on-error": "dead-letter",
-                        "dead-letter": {"format": "json", "path": "/out/x/../b"},
-                    }
-                ],
-                "sink": {"format": "json", "path": "/out/b"},
-            },
-            [
-                shared_folder("steps[0].outputs.b", "sink", "/out"),
-                shared_folder("steps[0].outputs.b", "steps[0].outputs.a", "/out"),
-                shared_folder("steps[0].dead-letter", "sink", "/out/x/../b"),
-                shared_folder("steps[0].dead-letter", "steps[0].outputs.b", "/out/x/../b"),
-            ],
         ),
     ],
 )

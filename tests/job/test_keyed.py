@@ -403,8 +403,9 @@ def processed(function: Any = "a:B", **arguments: Any) -> Callable[[], object]:
                 .spec
             ),
             (
-                "Job: steps[0]['late']['path']: sink has this folder, or one in it or around it, and a reader could "
-                "not tell their rows apart. Choose another. found={folder}/out"
+                "Job: steps[0]['late']['path']: sink.path has this folder, or one in it or around it, and a reader "
+                "could not tell their rows apart. Choose another, outside of it. found={folder}/out, "
+                "sink.path={folder}/out"
             ),
         ),
     ],

@@ -50,7 +50,7 @@ def test_a_side_output_has_columns_under_schema_and_a_schema_under_table_schema(
 
 def test_two_outputs_of_a_job_have_a_table_each(tmp_path: Path) -> None:
     sink = "{format: sqlite, path: t.db, table: t"
-    with pytest.raises(InvalidJobError, match=r"has this place already. Choose another"):
+    with pytest.raises(InvalidJobError, match=r"has this place already, and a reader could not tell their rows apart"):
         load(tmp_path, f"{sink}}}", f"{sink}, schema: k string}}")
     load(tmp_path, f"{sink}}}", f"{sink}2, schema: k string}}")
 
