@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["KeyColumns", "bounds_type", "is_bounds", "match_keys", "shown_fields"]
+__all__ = ["KeyColumns", "is_bounds", "match_keys", "shown_fields"]
 
 #: the name that Spark gives to a key that is an expression
 _EXPRESSION = "_groupingexpression"
@@ -31,12 +31,6 @@ def is_bounds(field: pa.Field) -> bool:
     """Return whether a column has the bounds of windows."""
     kind = field.type
     return bool(pa.types.is_struct(kind) and [one.name for one in kind] == ["start", "end"])
-
-
-def bounds_type() -> pa.DataType:
-    """Return the type of the bounds of windows."""
-    moment = pa.timestamp("us", "UTC")
-    return pa.struct([("start", moment), ("end", moment)])
 
 
 def match_keys(

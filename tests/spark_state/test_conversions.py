@@ -17,11 +17,12 @@ from mixedmode.sort import sort_table
 from mixedmode.spark_state.buffers import buffers_of
 from mixedmode.spark_state.conversions import Sessions, Windows
 from mixedmode.spark_state.entries import Entries
-from mixedmode.spark_state.keys import KeyColumns, bounds_type
+from mixedmode.spark_state.keys import KeyColumns
 from mixedmode.spark_state.matching import check_watermarks
 from mixedmode.spark_state.progress import SparkProgress
 from mixedmode.state import MemoryBackend
 from mixedmode.time import EpochTime
+from tests.spark_state.test_keys import BOUNDS
 
 GROUPS = 8
 KEY = pa.field("k", pa.string())
@@ -47,7 +48,7 @@ def sessions(gap: str) -> Sessions:
 
 
 def bounds(*found: tuple[int, int]) -> pa.Array:
-    return pa.array([{"start": start * SECOND, "end": end * SECOND} for start, end in found], bounds_type())
+    return pa.array([{"start": start * SECOND, "end": end * SECOND} for start, end in found], BOUNDS)
 
 
 def fired(made: KeyedOperator, entries: Iterable[Entries], until: int) -> list[dict[str, Any]]:

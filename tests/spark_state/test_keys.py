@@ -4,11 +4,12 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark_state.keys import bounds_type, match_keys
+from mixedmode.spark_state.keys import match_keys
 
 TEXT, NUMBER = pa.field("user", pa.string()), pa.field("n", pa.int64())
 NAMELESS = "_groupingexpression"
-WINDOW = pa.field("window", bounds_type())
+BOUNDS = pa.struct([(name, pa.timestamp("us", "UTC")) for name in ("start", "end")])
+WINDOW = pa.field("window", BOUNDS)
 
 
 def test_keys_are_found_by_their_names_whatever_their_order() -> None:
