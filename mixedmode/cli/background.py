@@ -18,7 +18,7 @@ from rich.table import Table
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.pause import Pause, PauseRecord
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.cli.consoles import utc_text
+from mixedmode.cli.consoles import plain_table, utc_text
 from mixedmode.cli.processes import JobProcess, ProcessPlace, began_of, places_known
 from mixedmode.clock import SystemClock
 from mixedmode.config import JobSpec
@@ -240,9 +240,7 @@ def listed_jobs() -> Table | str:
     rows = [_row(place) for place in places_known()]
     if not rows:
         return "no job was started in the background: mixedmode start JOB"
-    table = Table(box=None, pad_edge=False)
-    for column in ("job", "status", "process", "started", "folder"):
-        table.add_column(column, overflow="fold")
+    table = plain_table(("job", "status", "process", "started", "folder"))
     for row in rows:
         table.add_row(*row)
     return table

@@ -18,7 +18,7 @@ from mixedmode.checkpoint.spark_log import source_lines
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest, OperatorState
 from mixedmode.checkpoint.verify import Verifier
-from mixedmode.cli.consoles import human_bytes, utc_text
+from mixedmode.cli.consoles import human_bytes, plain_table, utc_text
 from mixedmode.cli.display import watermark_text
 from mixedmode.counts import counted
 from mixedmode.errors import CorruptStateError, InvalidJobError, RetryableError
@@ -30,7 +30,7 @@ _ENTRIES_ARE_NOT_KEYS = (
     "--count reads all runs, and counts the live ones."
 )
 _ATTEMPTS = 5  # a new attempt, with the newest checkpoint, if the job drops the one that is being read
-_NUMBERS = {"subtasks", "records", "rows out", "pairs", "state"}
+_NUMBERS = ("subtasks", "records", "rows out", "pairs", "state")
 
 
 def checkpoint_report(directory: Path | str, *, counts: bool = False) -> Group | str:
@@ -126,21 +126,8 @@ def verification_report(directory: Path | str) -> str:
 
 
 def _epoch_table(manifests: list[Manifest | CorruptStateError]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in (
-        "epoch",
-        "backlog",
-        "strategy",
-        "subtasks",
-        "records",
-        "rows out",
-        "pairs",
-        "state",
-        "watermark",
-        "offsets",
-        "taken at",
-    ):
-        table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
+    headings = ("epoch", "backlog", "strategy", *_NUMBERS, "watermark", "offsets", "taken at")
+    table = plain_table(headings, numbers=_NUMBERS)
     for manifest in manifests:
         if isinstance(manifest, CorruptStateError):
             table.add_row("?", "damaged", str(manifest))
@@ -180,10 +167,9 @@ def _rescale_line(request: RescaleRequest) -> str:
 
 def operator_table(manifest: Manifest, live: Sequence[int] | None = None) -> Table:
     """Return a table of the state of each step after a manifest's epoch.  live: the live entries of each step."""
-    table = Table(box=None, pad_edge=False, title=f"state after epoch {manifest.epoch}", title_justify="left")
-    counted = [] if live is None else ["live"]
-    for heading in ("operator", "subtasks", "runs", "entries", "deletions", *counted, "bytes", "key groups"):
-        table.add_column(heading, justify="left" if heading in {"operator", "key groups"} else "right")
+    numbers = ("subtasks", "runs", "entries", "deletions", *([] if live is None else ["live"]), "bytes")
+    headings = ("operator", *numbers, "key groups")
+    table = plain_table(headings, numbers=numbers, title=f"state after epoch {manifest.epoch}")
     for number, operator in enumerate(manifest.operators):
         ranges = sorted({(run.key_group_start, run.key_group_end) for run in operator.runs})
         table.add_row(
@@ -215,9 +201,9 @@ def _counts_twice(operator: OperatorState) -> bool:
 
 def list_table(manifest: Manifest) -> Table:
     """Return a table of the list state of each map step after a manifest's epoch."""
-    table = Table(box=None, pad_edge=False, title=f"lists after epoch {manifest.epoch}", title_justify="left")
-    for heading in ("operator", "redistribution", "subtasks", "items", "bytes"):
-        table.add_column(heading, justify="left" if heading in {"operator", "redistribution"} else "right")
+    numbers = ("subtasks", "items", "bytes")
+    headings = ("operator", "redistribution", *numbers)
+    table = plain_table(headings, numbers=numbers, title=f"lists after epoch {manifest.epoch}")
     for state in manifest.list_states:
         table.add_row(
             state.operator_id,
@@ -231,9 +217,7 @@ def list_table(manifest: Manifest) -> Table:
 
 def _step_watermarks(manifest: Manifest) -> Table:
     """Return a table of the watermarks of the steps that only some of the sources reach; others have the job's."""
-    table = Table(box=None, pad_edge=False, title=f"watermarks after epoch {manifest.epoch}", title_justify="left")
-    for heading in ("operator", "watermark"):
-        table.add_column(heading)
+    table = plain_table(("operator", "watermark"), title=f"watermarks after epoch {manifest.epoch}")
     for name, watermark_us in manifest.step_watermarks.items():
         table.add_row(name, watermark_text(watermark_us))
     table.add_row("all others", watermark_text(manifest.watermark_us))

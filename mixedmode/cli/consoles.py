@@ -1,10 +1,12 @@
 """The consoles of the command line. They are apart from the display, which needs Arrow and most of the engine."""
 
 import logging
+from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from typing_extensions import override
 
 _logger = logging.getLogger(__name__)
@@ -34,6 +36,14 @@ def output_console(kind: type[TextConsole] = TextConsole) -> TextConsole:
     """Return the console of standard output."""
     console = kind()
     return console if console.is_terminal else kind(width=_PAGE_COLUMNS)
+
+
+def plain_table(headings: Iterable[str], *, numbers: Collection[str] = (), title: str | None = None) -> Table:
+    """Return a table without lines, whose long texts are folded and not cut.  numbers: headings of columns of them."""
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading in numbers else "left", overflow="fold")
+    return table
 
 
 def human_bytes(count: int) -> str:

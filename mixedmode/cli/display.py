@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mixedmode.checkpoint.types import epoch_kind
-from mixedmode.cli.consoles import RunConsole, human_bytes, output_console
+from mixedmode.cli.consoles import RunConsole, human_bytes, output_console, plain_table
 from mixedmode.cli.status_lines import StatusLines, ticking
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.config import JobSpec, resolve_mode
@@ -273,9 +273,8 @@ class Display:
                 self.console.print(f"{name}: {counted(count, 'record')} {why}", highlight=False)
 
     def _summary_table(self) -> Table:
-        table = Table(box=None, pad_edge=False, title=None)
-        for heading in ("", "epochs", "records", "records/s", "rows out", "state pairs", "seconds"):
-            table.add_column(heading, justify="left" if not heading else "right")
+        numbers = ("epochs", "records", "records/s", "rows out", "state pairs", "seconds")
+        table = plain_table(("", *numbers), numbers=numbers)
         for is_backlog, name in ((True, "backlog"), (False, "live")):
             total = self.totals[is_backlog]
             if total.epochs:

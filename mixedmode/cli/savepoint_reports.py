@@ -11,7 +11,7 @@ from mixedmode.changes import fingerprint_text
 from mixedmode.checkpoint.savepoint import Savepoint, dispose_savepoint, find_savepoints, savepoint_manifest
 from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.cli.checkpoints import list_table, operator_table
-from mixedmode.cli.consoles import human_bytes, utc_text
+from mixedmode.cli.consoles import human_bytes, plain_table, utc_text
 from mixedmode.cli.display import watermark_text
 from mixedmode.config import JobSpec, load_job
 from mixedmode.counts import counted
@@ -36,9 +36,8 @@ def create_report(job: str, place: str, overrides: Sequence[str]) -> str:
 
 def list_report(place: str) -> Table | str:
     """Return a line per savepoint, by folder. Damaged savepoints are marked as damaged."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("savepoint", "job", "epoch", "taken at", "entries", "size"):
-        table.add_column(heading, justify="right" if heading in {"entries", "size"} else "left", overflow="fold")
+    headings = ("savepoint", "job", "epoch", "taken at", "entries", "size")
+    table = plain_table(headings, numbers=("entries", "size"))
     for folder, found in find_savepoints(ObjectStore(place)):
         if isinstance(found, CorruptStateError):
             table.add_row(folder, "damaged")

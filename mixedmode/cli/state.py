@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 from pyarrow import ipc
 from rich.console import Group
-from rich.table import Table
 
-from mixedmode.cli.consoles import error_console
+from mixedmode.cli.consoles import error_console, plain_table
 from mixedmode.cli.messages import screen_print
 from mixedmode.cli.state_format import StateFormat
 from mixedmode.cli.table import rows_shown
@@ -65,9 +64,7 @@ def print_state(  # noqa: PLR0913  # one argument per option, by keyword
 
 
 def _steps(state: StateSnapshot) -> Group:
-    table = Table(box=None, pad_edge=False)
-    for column in ("step", "key", "parts"):
-        table.add_column(column, overflow="fold")
+    table = plain_table(("step", "key", "parts"))
     for step in state.steps:
         names = state.names(step)
         key = ", ".join(field.name for field in state.key_fields(step)) if names else ""

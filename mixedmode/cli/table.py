@@ -6,6 +6,7 @@ import pyarrow as pa
 from rich.console import Group
 from rich.table import Table
 
+from mixedmode.cli.consoles import plain_table
 from mixedmode.counts import counted
 from mixedmode.sinks.shown import shown_rows
 from mixedmode.sinks.table import output_files, read_output
@@ -32,12 +33,9 @@ def _shown(rows: pa.Table, total: int) -> Group:
 
 def rows_shown(rows: pa.Table) -> Table:
     """Return rows as a table for the screen."""
-    table = Table(box=None, pad_edge=False)
-    for field in rows.schema:
-        is_number = (
-            pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        )
-        table.add_column(field.name, justify="right" if is_number else "left", overflow="fold")
+    is_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    numbers = {field.name for field in rows.schema if any(is_of(field.type) for is_of in is_number)}
+    table = plain_table(rows.column_names, numbers=numbers)
     for row in shown_rows(rows):
         table.add_row(*(_cell(value) for value in row.values()))
     return table

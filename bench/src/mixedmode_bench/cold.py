@@ -21,6 +21,7 @@ from tempfile import TemporaryDirectory
 import yaml
 from rich.table import Table
 
+from mixedmode.cli.consoles import plain_table
 from mixedmode.errors import RetryableError
 from mixedmode.log import FORMAT_VARIABLE, LEVEL_VARIABLE
 from mixedmode.sinks.table import current_table
@@ -103,9 +104,8 @@ def measure_cold(size: Size, root: Path, rounds: int, cores: int, say: Callable[
 
 def cold_table(pairs: Sequence[Pair]) -> Table:
     """Return the medians of all starts."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "result s", "end s"):
-        table.add_column(heading, justify="right" if heading else "left")
+    numbers = ("result s", "end s")
+    table = plain_table(("", *numbers), numbers=numbers)
     for pair in pairs:
         for what, starts in ((pair.name, pair.job), ("  first", [pair.first]), ("  PySpark script", pair.script)):
             values = ([start.result_s, start.end_s] for start in starts)

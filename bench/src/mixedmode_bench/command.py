@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from mixedmode.cli.consoles import output_console
+from mixedmode.cli.consoles import output_console, plain_table
 from mixedmode.cli.doctor import require_environment
 from mixedmode.cli.messages import errors_as_messages, screen_print
 
@@ -181,9 +181,7 @@ def _listed() -> Table:
     from mixedmode_bench.contestants import CONTESTANTS, find_workload, make_contestant, workload_names
     from mixedmode_bench.plan import SCALED, SCALING, SCALING_EVENTS, SCALING_KEYS
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("workload", "events", "keys", "what it is"):
-        table.add_column(heading, justify="right" if heading in {"events", "keys"} else "left", overflow="fold")
+    table = plain_table(("workload", "events", "keys", "what it is"), numbers=("events", "keys"))
     for name in workload_names():
         workload = find_workload(name)
         table.add_row(name, f"{workload.size.events:,}", f"{workload.size.keys:,}", workload.title)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from rich.table import Table
 from typing_extensions import override
 
+from mixedmode.cli.consoles import plain_table
 from mixedmode.executor.local import LocalExecutor
 from mixedmode.executor.local_run import LocalRun
 from mixedmode.tasks.block_rows import BlockKind
@@ -77,10 +78,8 @@ def measure_cores(size: Size, root: Path, rounds: int, say: Callable[[str], None
 
 def growth_table(growths: Sequence[Growth], size: Size) -> Table:
     """Return the figures, and whether the targets are met."""
-    table = Table(box=None, pad_edge=False)
     headings = ("subtasks", "CPU us/record", "map", "subtask", "serial s", "MB shuffled", "rows shuffled", "rows/key")
-    for heading in headings:
-        table.add_column(heading, justify="right")
+    table = plain_table(headings, numbers=headings)
     for one in growths:
         per_record = (1e6 * seconds / size.events for seconds in (one.seconds, one.map_seconds, one.subtask_seconds))
         rows = f"{one.shuffled_rows:,}", f"{one.shuffled_rows / size.keys:.2f}"
