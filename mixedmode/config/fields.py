@@ -105,7 +105,7 @@ class Section(BaseModel):
                 text = f" is taken literally: {found} is not replaced in it. Write its value, or give it with --set."
                 yield (key_of(name),), text
             elif name not in SQL_FIELDS:
-                for path, given in _own_texts_in(value, (key_of(name),)):
+                for path, given in texts_in(value, (key_of(name),), in_sections=False):  # those look at their own
                     problem = unreadable_reference(given)
                     if problem is not None:
                         yield path, problem
@@ -182,33 +182,19 @@ def _shell_part(value: Any) -> str | None:
     return None if found is None else {"${env:": "${env:...}", "${": "${...}"}.get(found[0], found[0])
 
 
-def texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (path, text) of each text in a value at `path`, and in its sections, without SQL."""
+def texts_in(value: Any, path: Path, *, in_sections: bool = True) -> Iterator[tuple[Path, str]]:
+    """Yield (path, text) of each text in a value at `path`, and in its sections unless left out. SQL is left out."""
+    parts: Iterable[tuple[str | int, Any]] = ()
     if isinstance(value, str):
         yield path, value
     elif isinstance(value, Section):
-        for name, one in value:
-            if name not in SQL_FIELDS:
-                yield from texts_in(one, (*path, key_of(name)))
-    else:
-        for place, one in _parts_of(value):
-            yield from texts_in(one, (*path, place))
-
-
-def _own_texts_in(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    """Yield (path, text) of each text in a value at `path`, but not in its sections, which have looked at their own."""
-    if isinstance(value, str):
-        yield path, value
-    elif not isinstance(value, Section):
-        for place, one in _parts_of(value):
-            yield from _own_texts_in(one, (*path, place))
-
-
-def _parts_of(value: Any) -> Iterable[tuple[str | int, Any]]:
-    """Return (key or index, part) of each part of a mapping or a list; nothing of another value."""
-    if isinstance(value, Mapping):
-        return value.items()
-    return enumerate(value) if isinstance(value, list | tuple) else ()
+        parts = ((key_of(name), one) for name, one in value if in_sections and name not in SQL_FIELDS)
+    elif isinstance(value, Mapping):
+        parts = value.items()
+    elif isinstance(value, list | tuple):
+        parts = enumerate(value)
+    for place, one in parts:
+        yield from texts_in(one, (*path, place), in_sections=in_sections)
 
 
 def _table(name: str) -> str:
