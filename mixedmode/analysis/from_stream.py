@@ -7,10 +7,11 @@ Example: `spark.readStream.schema(...).json("in").withWatermark("at", "10 minute
 source of JSON with event time, and the step `SELECT k, count(1) AS count FROM records GROUP BY k`.
 
 Of a join or a union, the sources are `records_1`, `records_2` and so on, and each step names what it reads. A table
-with which a stream is joined is a dimension.
+with which a stream is joined is a dimension. A query of a pipeline reads rows of others by their names, and all that
+it is made of has its name: `totals_records_1`, `totals_rows_1`, and `totals` for the last step.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,12 +28,12 @@ from mixedmode.analysis.sql_checks import instead_of
 from mixedmode.analysis.stream_processor import TRANSFORMS, StreamProcessor
 from mixedmode.analysis.stream_source import LEAVES, TABLE, StreamSource, refuse, table_source
 from mixedmode.analysis.stream_windows import window_call
-from mixedmode.analysis.timed_source import TimedSource
+from mixedmode.analysis.timed_source import TimedSource, delay_ms_of
 from mixedmode.config import DeduplicateStep, ProcessStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.durations import format_duration_ms
 
-__all__ = ["StreamReader", "StreamStep"]
+__all__ = ["NamedRows", "StreamReader", "StreamStep"]
 
 StreamStep = SqlStep | DeduplicateStep | ProcessStep  #: the steps that a plan becomes
 
@@ -51,6 +52,10 @@ _OWN_STEP = {
     "Union": frozenset({"Aggregate", "Join"}),
 }
 _OF_TABLES = frozenset({"Filter", "Project", *PASSED})
+_NOT_FINAL = (
+    "Rows that go by event time are final at the watermark, and those of a materialized view never are. Make the query "
+    "a @dp.table, with spark.readStream.table, or leave out the event time."
+)
 _MAP = "Write a job with the source, and a step with map, whose function turns rows into rows."
 #: {kind of node: what to do instead}, where it is not what sql has to do
 _INSTEAD: Mapping[str, str] = {
@@ -61,6 +66,18 @@ _INSTEAD: Mapping[str, str] = {
     "eventTimeColumnName.",
     "View": "Begin the query with spark.readStream.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRows:
+    """Rows of another query of the job, which a plan reads.
+
+    name: that of the query. times: the names of its columns that are event times. delays_ms: those of its watermarks.
+    """
+
+    name: str
+    times: frozenset[str]
+    delays_ms: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +108,45 @@ class _Rows:
 class StreamReader:
     """Reads the plan of a DataFrame.
 
-    sources, tables: {name: those of the job}. steps: those of the job.
+    sources, tables: {name: those of the job}. steps: those of the job. times: the names of columns of the result that
+    are event times. delays_ms: those of the watermarks below.
     """
 
-    def __init__(self, session: SparkSession, stream: DataFrame) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        stream: DataFrame,
+        *,
+        name: str | None = None,
+        named_rows: Callable[[_Java], NamedRows | None] = lambda _: None,
+        is_view: bool = False,
+    ) -> None:
         """Read the plan.  session: a copy of that of the stream, for views with any name.
+
+        name: that of the query, if there are others in the job. named_rows: returns the rows of another query that a
+        node reads, if it does. is_view: the result has to follow records that come late, too, so no part of the query
+        may go by event time.
 
         Raise InvalidJobError for a part that a job does not have, TextLostError for one whose text says less than it.
         """
         self._session = session
+        self._named_rows = named_rows
+        self._is_view = is_view
+        self._prefix = "" if name is None else f"{name}_"
         self.sources = dict[str, StreamSource]()
         self.tables = dict[str, StreamSource]()
         self.steps = list[StreamStep]()
         top = analysed(stream)
-        self._is_chain = sum(kind_of(leaf) in LEAVES for leaf in items_of(top.collectLeaves())) == 1
+        self._is_chain = name is None and sum(kind_of(leaf) in LEAVES for leaf in items_of(top.collectLeaves())) == 1
         rows = self._read(top, is_result=True)
         rows.text.arrange([(column, str(column.name())) for column in items_of(top.output())])
         if not self.steps or not rows.text.is_bare:
             self._add(SqlStep(sql=rows.text.sql(top)), rows.text)
+        if name is not None:
+            self.steps[-1] = self.steps[-1].model_copy(update={"name": name})
+        timed = {column for one, column in rows.text.named if id_of(one) in rows.text.timed}
+        self.times = frozenset(column for column in timed if column.lower() in rows.text.times)
+        self.delays_ms = rows.delays_ms
 
     def _read(self, plan: _Java, *, is_result: bool = False) -> _Rows:
         """Return the rows of a plan. Add the sources and the steps below them.  is_result: its names are kept."""
@@ -161,7 +199,13 @@ class StreamReader:
 
     def _of_source(self, leaf: _Java, levels: list[_Level]) -> tuple[_Rows, list[_Level]]:
         """Return the rows of a source above its watermark, and the levels above them. Add the source."""
-        name = _RECORDS if self._is_chain else f"{_RECORDS}_{len(self.sources) + 1}"
+        named = self._named_rows(leaf)
+        if named is not None:
+            columns = [(column, str(column.name())) for column in items_of(leaf.output())]
+            timed = [id_of(column) for column, own in columns if own in named.times]
+            read, times = TextInput.of_columns(named.name, leaf, columns), [own.lower() for own in named.times]
+            return _Rows(PlanText.over(self._session, read, timed=timed, times=times), leaf, named.delays_ms), levels
+        name = _RECORDS if self._is_chain else f"{self._prefix}{_RECORDS}_{len(self.sources) + 1}"
         first = next((number for number, level in enumerate(levels) if level.kind == _TIME), None)
         time = None if first is None else levels[first].node
         below = [] if first is None else [level.node for level in levels[:first]]
@@ -185,6 +229,8 @@ class StreamReader:
         texts = [rows.text for rows in found]
         if kind == "Union":
             joined = union_text(self._session, texts, node)
+        elif self._is_view and all(text.timed for text in texts):
+            refuse("a join of event times in a materialized view", _NOT_FINAL)
         else:
             joined = joined_text(self._session, texts[0], texts[1], node, kind)
         return _Rows(joined, node, frozenset().union(*(rows.delays_ms for rows in found)))
@@ -198,7 +244,7 @@ class StreamReader:
         if kind != TABLE:
             instead = "A table that a stream is joined with is one of spark.read, with select and where."
             refuse(f"{kind} in a table", f"{instead} Write what else it has into the table before.")
-        name = f"table_{len(self.tables) + 1}"
+        name = f"{self._prefix}table_{len(self.tables) + 1}"
         self.tables[name] = table_source(self._session, node)
         columns = [(column, str(column.name())) for column in items_of(node.output())]
         text = PlanText.over(self._session, TextInput.of_columns(name, node, columns))
@@ -207,8 +253,15 @@ class StreamReader:
         return _Rows(text, plan, frozenset())
 
     def _check_time(self, level: _Level, rows: _Rows) -> None:
+        if level.kind == _TIME and self._is_view:
+            return  # as in Spark, where it has no meaning without a stream
         if level.kind == _TIME:
+            is_known = id_of(level.node.eventTime()) in rows.text.timed
+            if is_known and delay_ms_of(self._session, level.node) in rows.delays_ms:
+                return
             once = "once" if self._is_chain else "once for each stream, before they are joined"
+            if self._prefix:
+                once = "in the function that reads the records, before filters and joins, and again only with its delay"
             refuse("a second withWatermark", f"A source has one watermark: call withWatermark {once}.")
         if level.window is not None and level.window.is_inner:
             if id_of(level.window.time) not in rows.text.windows:
@@ -220,6 +273,8 @@ class StreamReader:
             found, times = level.kind, [column for column, _ in rows.text.named]
         else:
             return
+        if self._is_view:
+            refuse(f"{found} in a materialized view", _NOT_FINAL)
         if not any(id_of(one) in rows.text.timed for one in times):
             column = ", for the column that it goes by, and compute that column before" if rows.delays_ms else ""
             refuse(f"{found} without a watermark", f"Call withWatermark before it{column}.")
@@ -265,7 +320,7 @@ class StreamReader:
             self.steps.append(step)
             return PREVIOUS
         reads = (read.name for read in text.inputs if read.name not in self.tables)
-        name = f"rows_{len(self.steps) + 1}"
+        name = f"{self._prefix}rows_{len(self.steps) + 1}"
         self.steps.append(step.model_copy(update={"name": name, "from_": tuple(reads)}))
         return name
 

@@ -8,6 +8,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.config import JobSpec
 from mixedmode.config.dump import job_spec_to_yaml
 from mixedmode.config.load import SQL_SUFFIX
+from mixedmode.config.pipeline_project import PYTHON_SUFFIX
 from mixedmode.config.reset import reset_spec
 from mixedmode.config.starts import StartPoint
 from mixedmode.errors import InvalidJobError
@@ -28,7 +29,8 @@ def write_reset(spec: JobSpec, file: Path, to: str, suffix: str | None) -> str:
         msg = f"a suffix has letters, digits and _, because names of tables have no others. suffix={suffix}"
         raise InvalidJobError(msg)
     suffixes = (f"_{number}" for number in count(2)) if suffix is None else iter((suffix,))
-    ending = ".yaml" if file.suffix.lower() == SQL_SUFFIX else file.suffix  # what is written is YAML
+    is_yaml = file.suffix.lower() not in {SQL_SUFFIX, PYTHON_SUFFIX}
+    ending = file.suffix if is_yaml else ".yaml"  # what is written is YAML
     for chosen in suffixes:
         found, target = reset_spec(spec, point, chosen), file.with_name(f"{file.stem}{chosen}{ending}")
         folder = found.execution.checkpointing.dir

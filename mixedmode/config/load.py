@@ -22,6 +22,8 @@ from mixedmode.config.function_settings import CustomClass
 from mixedmode.config.messages import Name, findings
 from mixedmode.config.overlaps import overlap_findings
 from mixedmode.config.parts import JobParts, valid_fields, valid_parts, without_wrong_settings
+from mixedmode.config.pipeline_process import pipeline_document
+from mixedmode.config.pipeline_project import is_pipeline
 from mixedmode.config.reader import document_of, read_document
 from mixedmode.config.spec import JobSettings, JobSpec
 from mixedmode.config.sql_file import sql_tree
@@ -78,12 +80,15 @@ class FaultyJob:
 def read_job(path: str | os.PathLike[str], overrides: Sequence[str] = ()) -> LoadedJob | FaultyJob:
     """Return the job in a file, or its mistakes, with `key=value` overrides (--set) that replace what the file says.
 
-    A file whose name ends in .sql is SQL (sql_file.py), and any other one YAML. Relative paths are resolved against the
+    A file whose name ends in .sql is SQL (sql_file.py), one of Python or a spark-pipeline.yml a project of pipelines
+    (pipeline_process.py), and any other one YAML. Relative paths are resolved against the
     file's folder, those in overrides too. Raises InvalidJobError if the file cannot be read, or is neither.
     """
     place = os.fspath(path)
     text = _read_text(place)
-    if place.lower().endswith(SQL_SUFFIX):
+    if is_pipeline(place):
+        document = pipeline_document(place, overrides)
+    elif place.lower().endswith(SQL_SUFFIX):
         document = document_of(sql_tree(text, place, FilePath(place).stem), place, overrides, is_sql=True)
     else:
         document = read_document(text, place, overrides)

@@ -26,9 +26,8 @@ Invariants (tests/config/test_sql_file.py):
   I2  the order of the statements does not matter, except of SET for one key: it is given twice
 """
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, get_origin
+from collections.abc import Iterable, Iterator
+from typing import get_origin
 
 import yaml
 
@@ -37,15 +36,20 @@ from mixedmode.config.document import Mark, Problem, path_text
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.registry import connector_kinds, formats_of
 from mixedmode.config.sql_job import SqlJob
-from mixedmode.config.sql_statements import Property, WrittenStatement, read_statement
+from mixedmode.config.sql_statements import Property, Setting, Table, WrittenStatement, read_statement
 from mixedmode.config.sql_tokens import WrongSqlError, statements_of
+from mixedmode.config.tree_nodes import Entry, mapping_node, scalar_node, sequence_node, text_node, texts_node
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["sql_tree"]
-
-_TAG = "tag:yaml.org,2002:"
-_NUMBER_OR_FLAG = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?|true|false", re.ASCII)
-_Entry = tuple[str, yaml.Node, int]  # a dotted key, its value, and its line
+__all__ = [
+    "has_setting",
+    "input_entries",
+    "setting_entries",
+    "sql_tree",
+    "statements_in",
+    "step_nodes",
+    "table_entries",
+]
 
 
 def sql_tree(text: str, place: str, name: str) -> yaml.MappingNode:
@@ -54,16 +58,25 @@ def sql_tree(text: str, place: str, name: str) -> yaml.MappingNode:
     place: the file, for messages.  name: of a job that does not SET its own. Raises InvalidJobError with the mistakes
     of all statements.
     """
-    job = SqlJob(_statements(text, place))
+    wrong = list[WrongSqlError]()
+    statements = statements_in(text, wrong)
+    if wrong:
+        raise _invalid(place, wrong)
+    if not statements:
+        msg = f"{place}: the SQL file is empty. A job needs at least a view, and a streaming table with its query."
+        raise InvalidJobError(msg)
+    job = SqlJob(statements)
     wrong = list(job.mistakes())
     if wrong:
         raise _invalid(place, wrong)
-    entries = [*_settings(job, name), *_sources(job), *_functions(job), ("steps", _steps(job), 1), *_outputs(job)]
-    return _mapping(entries, 1)
+    steps = sequence_node([*step_nodes(job)], 1)
+    named = [] if has_setting(job.settings, "name") else [("name", text_node(name, 1), 1)]
+    tables = table_entries(job.tables.values())
+    return mapping_node([*named, *setting_entries(job.settings), *input_entries(job), ("steps", steps, 1), *tables], 1)
 
 
-def _statements(text: str, place: str) -> list[WrittenStatement]:
-    wrong: list[WrongSqlError] = []
+def statements_in(text: str, wrong: list[WrongSqlError]) -> list[WrittenStatement]:
+    """Return the statements of a file. Add mistakes to `wrong`."""
     written: list[WrittenStatement] = []
     try:
         for statement in statements_of(text):
@@ -72,73 +85,71 @@ def _statements(text: str, place: str) -> list[WrittenStatement]:
             except WrongSqlError as error:
                 wrong.append(error)
     except WrongSqlError as error:
-        wrong = [error]
-    if wrong:
-        raise _invalid(place, wrong)
-    if not written:
-        msg = f"{place}: the SQL file is empty. A job needs at least a view, and a streaming table with its query."
-        raise InvalidJobError(msg)
+        wrong[:] = [error]
     return written
 
 
-def _settings(job: SqlJob, name: str) -> Iterator[_Entry]:
-    if not any(setting.key == "name" for setting in job.settings):
-        yield "name", _text(name, 1), 1
-    for setting in job.settings:
-        value = _text(setting.value, setting.line) if setting.is_quoted else _scalar(setting.value, setting.line)
-        yield setting.key, value, setting.line
+def has_setting(settings: Iterable[Setting], key: str) -> bool:
+    """Return whether a setting is set."""
+    return any(setting.key == key for setting in settings)
 
 
-def _sources(job: SqlJob) -> Iterator[_Entry]:
-    """Yield the views with USING: sources and dimensions."""
+def setting_entries(settings: Iterable[Setting]) -> Iterator[Entry]:
+    """Yield settings of the job."""
+    for one in settings:
+        yield one.key, (text_node if one.is_quoted else scalar_node)(one.value, one.line), one.line
+
+
+def input_entries(job: SqlJob) -> Iterator[Entry]:
+    """Yield the views with USING, which are sources and dimensions, and the functions."""
+    for one in job.functions:
+        yield f"functions.{one.name}.function", text_node(one.function, one.line), one.line
     streams, times = job.streams, job.event_times
     for name, view in job.views.items():
         role: Role = "source" if name in streams else "dimension"
         at, line = f"{role}s.{view.name}", view.line
         section = _section(role, view.format)
         if section is None or formats_of(section):  # history and live have a format each
-            yield f"{at}.format", _text(view.format, line), line
+            yield f"{at}.format", text_node(view.format, line), line
         if view.columns is not None:
-            yield f"{at}.{_columns_key(section)}", _text(view.columns, line), line
+            yield f"{at}.{_columns_key(section)}", text_node(view.columns, line), line
         yield from _properties(at, role, view.format, view.options)
         time = times.get(name)
         if time is not None:
-            yield f"{at}.event-time", _text(time.column, time.line), time.line
-            yield f"{at}.watermark.out-of-orderness", _text(time.delay, time.line), time.line
+            yield f"{at}.event-time", text_node(time.column, time.line), time.line
+            yield f"{at}.watermark.out-of-orderness", text_node(time.delay, time.line), time.line
             if time.expression is not None:
-                yield f"{at}.computed-columns.{time.column}", _text(time.expression, time.line), time.line
+                yield f"{at}.computed-columns.{time.column}", text_node(time.expression, time.line), time.line
 
 
-def _functions(job: SqlJob) -> Iterator[_Entry]:
-    for one in job.functions:
-        yield f"functions.{one.name}.function", _text(one.function, one.line), one.line
-
-
-def _steps(job: SqlJob) -> yaml.SequenceNode:
-    nodes: list[yaml.Node] = []
+def step_nodes(job: SqlJob) -> Iterator[yaml.MappingNode]:
+    """Yield the queries."""
     for one in job.in_order():
-        entries: list[_Entry] = [
-            ("name", _text(one.name, one.line), one.line),
-            ("from", _texts(job.inputs(one.query), one.query.line), one.query.line),
-            ("sql", _text(one.query.sql, one.query.line), one.query.line),
+        entries: list[Entry] = [
+            ("name", text_node(one.name, one.line), one.line),
+            ("from", texts_node(job.inputs(one.query), one.query.line), one.query.line),
+            ("sql", text_node(one.query.sql, one.query.line), one.query.line),
         ]
-        nodes.append(_mapping(entries, one.line))
-    return yaml.SequenceNode(f"{_TAG}seq", nodes, *_marks(1))
+        yield mapping_node(entries, one.line)
 
 
-def _outputs(job: SqlJob) -> Iterator[_Entry]:
-    """Yield the streaming tables."""
-    for table in job.tables.values():
+def table_entries(tables: Iterable[Table], *, root: str | None = None) -> Iterator[Entry]:
+    """Yield the outputs that streaming tables are.  root: a folder, in which tables without a `path` have theirs."""
+    for table in tables:
         at, line = f"outputs.{table.name}", table.line
         assert table.format is not None, "views with a query are no tables"
-        yield f"{at}.from", _text(table.name, line), line
-        yield f"{at}.format", _text(table.format, line), line
+        yield f"{at}.from", text_node(table.name, line), line
+        yield f"{at}.format", text_node(table.format, line), line
         if table.partitions:
-            yield f"{at}.partition-by", _texts(table.partitions, line), line
+            yield f"{at}.partition-by", texts_node(table.partitions, line), line
         yield from _properties(at, "sink", table.format, table.properties)
+        section = _section("sink", table.format)
+        has_path = section is not None and "path" in section.model_fields
+        if root is not None and has_path and not any(one.key == "path" for one in table.properties):
+            yield f"{at}.path", text_node(f"{root}/{table.name}", line), line
 
 
-def _properties(at: str, role: Role, format_: str, properties: Iterable[Property]) -> Iterator[_Entry]:
+def _properties(at: str, role: Role, format_: str, properties: Iterable[Property]) -> Iterator[Entry]:
     """Yield the settings of a source or sink. A key that is none of them, and has no `-`, is an option of Spark's."""
     section = _section(role, format_)
     fields = {} if section is None else {key_of(name): field for name, field in section.model_fields.items()}
@@ -147,9 +158,9 @@ def _properties(at: str, role: Role, format_: str, properties: Iterable[Property
         is_option = one.key.partition(".")[0] not in fields and "-" not in one.key and "options" in fields
         key = f"{at}.options.{one.key}" if is_option else f"{at}.{one.key}"
         if one.key in lists:
-            yield key, _texts([part.strip() for part in one.value.split(",")], one.line), one.line
+            yield key, texts_node([part.strip() for part in one.value.split(",")], one.line), one.line
         else:
-            yield key, _scalar(one.value, one.line), one.line
+            yield key, scalar_node(one.value, one.line), one.line
 
 
 def _columns_key(section: type[Section] | None) -> str:
@@ -171,29 +182,3 @@ def _section(role: Role, format_: str) -> type[Section] | None:
 def _invalid(place: str, wrong: Iterable[WrongSqlError]) -> InvalidJobError:
     problems = [Problem(Mark(place, error.line), error.text) for error in sorted(wrong, key=lambda error: error.line)]
     return InvalidJobError("\n".join(map(str, problems)))
-
-
-def _marks(line: int) -> tuple[Any, Any]:
-    mark = yaml.Mark("", 0, line - 1, 0, None, 0)
-    return mark, mark
-
-
-def _mapping(entries: Iterable[_Entry], line: int) -> yaml.MappingNode:
-    pairs = [(_text(key, at), node) for key, node, at in entries]
-    return yaml.MappingNode(f"{_TAG}map", pairs, *_marks(line))
-
-
-def _text(text: str, line: int) -> yaml.ScalarNode:
-    return yaml.ScalarNode(f"{_TAG}str", text, *_marks(line))
-
-
-def _texts(texts: Sequence[str], line: int) -> yaml.SequenceNode:
-    return yaml.SequenceNode(f"{_TAG}seq", [_text(text, line) for text in texts], *_marks(line))
-
-
-def _scalar(text: str, line: int) -> yaml.ScalarNode:
-    """Return a value: a decimal number, true or false as such, and anything else as text."""
-    if _NUMBER_OR_FLAG.fullmatch(text) is None:
-        return _text(text, line)
-    resolver: Any = yaml.resolver.Resolver()
-    return yaml.ScalarNode(resolver.resolve(yaml.ScalarNode, text, (True, False)), text, *_marks(line))

@@ -1,13 +1,13 @@
 """The statements of a SQL file together: its queries, what they read, and what does not fit together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.sql_queries import EventTime, Read, WrittenQuery
-from mixedmode.config.sql_statements import Flow, Function, Setting, Table, View, WrittenStatement
+from mixedmode.config.sql_statements import Flow, Function, MaterializedView, Setting, Table, View, WrittenStatement
 from mixedmode.config.sql_tokens import WrongSqlError
 
 __all__ = ["NamedQuery", "SqlJob"]
@@ -25,15 +25,18 @@ class NamedQuery:
 class SqlJob:
     """The statements of a file, by kind. Names are compared without case.
 
-    settings, functions, flows: in the order of the file.  views: {name in lower case: view} of views with USING.
+    settings, functions, flows, materialized: in the order of the file.
+    views: {name in lower case: view} of views with USING.
     tables: {name in lower case: streaming table}.  queries: {name in lower case: query} of tables, flows, and views
-    with a query.
+    with a query.  others: {name in lower case: name} of queries that are not in SQL files, but belong to the same job.
     """
 
-    def __init__(self, written: Sequence[WrittenStatement]) -> None:
+    def __init__(self, written: Sequence[WrittenStatement], others: Mapping[str, str] | None = None) -> None:
         self._written = written
+        self.others = others or {}
         self.settings = [one for one in written if isinstance(one, Setting)]
         self.functions = [one for one in written if isinstance(one, Function)]
+        self.materialized = [one for one in written if isinstance(one, MaterializedView)]
         self.flows = [one for one in written if isinstance(one, Flow)]
         self.views = {one.name.lower(): one for one in written if isinstance(one, View)}
         created = [one for one in written if isinstance(one, Table)]
@@ -75,17 +78,24 @@ class SqlJob:
         known = {name: self.views[name].name for name in streams} | {
             name: one.name for name, one in self.queries.items()
         }
+        known |= self.others
         return [known[name] for name in names if name in known]
 
     def mistakes(self) -> Iterator[WrongSqlError]:
         """Yield what is wrong with the statements taken together."""
+        for view in self.materialized:
+            text = (
+                "only a project with a spark-pipeline.yml has materialized views. Write CREATE STREAMING TABLE: its "
+                f"rows change with those of its query. view={view.table.name}"
+            )
+            yield WrongSqlError(view.line, text)
         yield from self._same_names()
         yield from self._wrong_flows()
         for one in self.queries.values():
             yield from self._wrong_reads(one)
         yield from self._wrong_event_times()
         yield from self._unread()
-        if not self.tables:
+        if self._written and not self.tables and not self.others:
             text = "the file has no result. Add CREATE STREAMING TABLE name AS, with a query."
             yield WrongSqlError(self._written[-1].line, text)
         try:
@@ -134,10 +144,11 @@ class SqlJob:
 
     def _wrong_reads(self, query: NamedQuery) -> Iterator[WrongSqlError]:
         streams = self.streams
-        known = [*(view.name for view in self.views.values()), *(one.name for one in self.queries.values())]
+        own = (self.views, self.queries)
+        known = [*(one.name for names in own for one in names.values()), *self.others.values()]
         for read in query.query.reads:
             name = read.name.lower()
-            if read.is_stream and name not in self.views and name not in self.queries:
+            if read.is_stream and not any(name in names for names in (*own, self.others)):
                 near = did_you_mean(read.name, known)
                 text = f"the file has no view or table of this name.{near} Known here: {', '.join(known)}. found="
                 yield WrongSqlError(read.line, text + read.name)
@@ -147,10 +158,11 @@ class SqlJob:
                     f"here. Write STREAM here too, or make two views. view={read.name}"
                 )
                 yield WrongSqlError(read.line, text)
-            elif not read.is_stream and name in self.tables:
+            elif not read.is_stream and (name in self.tables or name in self.others):
                 text = f"rows of a streaming table arrive as they change. Write STREAM {read.name}."
                 yield WrongSqlError(read.line, text)
-        if not any(read.is_stream or read.name.lower() in (*self.queries, *streams) for read in query.query.reads):
+        rows = {*self.queries, *streams}
+        if not any(read.is_stream or read.name.lower() in rows for read in query.query.reads):
             text = (
                 "this query reads no stream. Write FROM STREAM before the view whose records it reads; a query of a "
                 "table alone goes into the query that joins it, in parentheses. query="
@@ -167,7 +179,7 @@ class SqlJob:
         first: dict[str, EventTime] = {}
         for read in self._reads():
             time = read.event_time
-            if time is None or read.name.lower() not in {*self.views, *self.queries}:
+            if time is None or read.name.lower() not in {*self.views, *self.queries, *self.others}:
                 continue
             if read.name.lower() not in self.views:
                 text = "a WATERMARK belongs to a view with USING: all queries downstream know its time. Move it there."

@@ -4,6 +4,7 @@
     CREATE TEMPORARY VIEW name [(columns)] USING format [OPTIONS (...)]       records from outside
     CREATE TEMPORARY VIEW name AS query                                       rows that other queries read
     CREATE STREAMING TABLE name [USING format] [PARTITIONED BY (...)] [TBLPROPERTIES (...)] [AS query]
+    CREATE MATERIALIZED VIEW name [USING format] ... AS query                 in a project of pipelines
     CREATE FLOW name AS INSERT INTO table BY NAME query
     CREATE TEMPORARY FUNCTION name AS 'module:function'
 
@@ -18,7 +19,17 @@ from typing import NoReturn
 from mixedmode.config.sql_queries import WrittenQuery, read_query
 from mixedmode.config.sql_tokens import Statement, Token, WrongSqlError, joined_strings, text_of
 
-__all__ = ["Flow", "Function", "Property", "Setting", "Table", "View", "WrittenStatement", "read_statement"]
+__all__ = [
+    "Flow",
+    "Function",
+    "MaterializedView",
+    "Property",
+    "Setting",
+    "Table",
+    "View",
+    "WrittenStatement",
+    "read_statement",
+]
 
 _KNOWN = (
     "this statement has no meaning in a job. A SQL file has SET, CREATE TEMPORARY VIEW, CREATE STREAMING TABLE, "
@@ -73,6 +84,15 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class MaterializedView:
+    """A table whose query reads others as a whole, and has no STREAM."""
+
+    table: Table
+    query: WrittenQuery
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """A query whose rows a streaming table gets, column by column of the same name."""
 
@@ -91,7 +111,7 @@ class Function:
     line: int
 
 
-WrittenStatement = Setting | View | Table | Flow | Function
+WrittenStatement = Setting | View | Table | MaterializedView | Flow | Function
 
 
 def read_statement(text: str, statement: Statement) -> WrittenStatement:
@@ -237,6 +257,17 @@ def _table(words: _Words) -> Table:
     return Table(name, format_ or "parquet", properties, partitions, query, words.line)
 
 
+def _materialized_view(words: _Words) -> MaterializedView:
+    table = _table(words)
+    if table.query is None:
+        words.refuse("a materialized view has a query. Write AS, and a SELECT.")
+    stream = next((read for read in table.query.reads if read.is_stream), None)
+    if stream is not None:
+        text = "a materialized view reads tables as a whole. Remove STREAM, or CREATE STREAMING TABLE. found="
+        raise WrongSqlError(stream.line, f"{text}STREAM {stream.name}")
+    return MaterializedView(table, table.query, table.line)
+
+
 def _flow(words: _Words) -> Flow:
     name = words.name("flow")
     if words.take("COMMENT"):
@@ -310,6 +341,7 @@ _STATEMENTS: Sequence[tuple[str, Callable[[_Words], WrittenStatement]]] = (
     *((f"CREATE {words}TEMP{rest} VIEW", _view) for words in ("", "OR REPLACE ") for rest in ("ORARY", "")),
     *((f"CREATE {words}TEMP{rest} FUNCTION", _function) for words in ("", "OR REPLACE ") for rest in ("ORARY", "")),
     ("CREATE STREAMING TABLE", _table),
+    ("CREATE MATERIALIZED VIEW", _materialized_view),
     ("CREATE FLOW", _flow),
 )
 
@@ -321,7 +353,7 @@ def _advice(tokens: Sequence[Token]) -> str:
             return " Write CREATE STREAMING TABLE name AS before the query, so that its rows have a place."
         case ["INSERT", *_]:
             return " Write CREATE FLOW name AS before INSERT INTO."
-        case ["CREATE", "MATERIALIZED", *_] | ["CREATE", "OR", "REFRESH"]:
+        case ["CREATE", "OR", "REFRESH"]:
             return " Write CREATE STREAMING TABLE: its rows change with those of its query."
         case ["CREATE", "VIEW", *_] | ["CREATE", "OR", "REPLACE"]:
             return " Write CREATE TEMPORARY VIEW: a job has no catalog."
