@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pyspark.pipelines
-from pyspark.errors import PySparkException
 from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, TemporaryView
@@ -24,9 +23,9 @@ from typing_extensions import override
 from mixedmode.config.pipeline_project import PYTHON_SUFFIX, PipelineFile, PipelineProject
 from mixedmode.config.sql_statements import MaterializedView as SqlView
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.errors import spark_text
+from mixedmode.spark.errors import REFUSALS, condition, spark_text
 
-__all__ = ["PipelineQuery", "PipelineTable", "Registry", "read_files", "user_error", "without_actions"]
+__all__ = ["OTHER_SOURCES", "PipelineQuery", "PipelineTable", "Registry", "read_files", "user_error", "without_actions"]
 
 #: {class: methods that run a query}
 _RUN: Mapping[type, Sequence[str]] = {
@@ -43,6 +42,12 @@ _CHANGE: Mapping[type, Sequence[str]] = {
     DataFrame: ("createTempView", "createOrReplaceTempView", "createGlobalTempView", "createOrReplaceGlobalTempView"),
     UDFRegistration: ("register", "registerJavaFunction", "registerJavaUDAF"),
 }
+_NO_SOURCE = frozenset({"DATA_SOURCE_NOT_FOUND", "KAFKA_DATA_SOURCE_NOT_ENABLED"})
+#: what to do for Kafka, Delta and others
+OTHER_SOURCES = (
+    "Declare a source without files in a SQL file of the project: CREATE TEMPORARY VIEW records (columns) USING kafka "
+    "OPTIONS (...), and a view AS SELECT * FROM STREAM records, which the function reads."
+)
 _RUNS = "a function of a pipeline returns a query, and runs none: the tables of the pipeline have no rows yet"
 _CHANGES = (
     "the session is that of the whole pipeline. Settings belong into `configuration` of the project, and what a query "
@@ -206,8 +211,9 @@ def user_error(project: PipelineProject, error: BaseException, what: str, line: 
         line = project.line_of(frames[-1].filename, frames[-1].lineno or 1)
     if isinstance(error, InvalidJobError):
         return project.refusal([(line, f"{what}{error}")])
-    if isinstance(error, PySparkException):
-        return project.refusal([(line, f"{what}Spark refuses this. {spark_text(error)}")])
+    if isinstance(error, REFUSALS):
+        text = f"{what}Spark refuses this. {spark_text(error)}"
+        return project.refusal([(line, f"{text} {OTHER_SOURCES}" if condition(error) in _NO_SOURCE else text)])
     return project.refusal([(line, f"{what}the code raises an exception. Correct it. {type(error).__name__}: {error}")])
 
 

@@ -15,9 +15,9 @@ from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, value_of
 from mixedmode.analysis.from_stream import NamedRows, StreamReader, StreamStep
 from mixedmode.analysis.pipeline_queries import PipelineQueries
-from mixedmode.analysis.pipeline_registry import PipelineQuery, PipelineTable, Registry
+from mixedmode.analysis.pipeline_registry import OTHER_SOURCES, PipelineQuery, PipelineTable, Registry
 from mixedmode.analysis.same_plans import PASSED
-from mixedmode.analysis.stream_source import StreamSource
+from mixedmode.analysis.stream_source import OtherSourceError, StreamSource
 from mixedmode.analysis.timed_source import delay_ms_of
 from mixedmode.config import SqlStep
 from mixedmode.config.graph import PREVIOUS
@@ -102,6 +102,8 @@ class PipelineSteps:
                 named_rows=self._rows_of,
                 is_view=name in self.queries.views,
             )
+        except OtherSourceError:
+            self.queries.refuse(query, f"the stream reads a source whose settings are not in its plan. {OTHER_SOURCES}")
         except InvalidJobError as error:
             giver = self._givers.get(name)
             of = "" if giver is None else f" The watermark is that of {giver.kind} {giver.name}."

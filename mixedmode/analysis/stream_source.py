@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["LEAVES", "TABLE", "StreamSource", "refuse", "stream_source", "table_source"]
+__all__ = ["LEAVES", "TABLE", "OtherSourceError", "StreamSource", "refuse", "stream_source", "table_source"]
 
 _Java = Any  # an object of the JVM
 
@@ -38,6 +38,10 @@ class StreamSource:
     arguments: Mapping[str, Any]
 
 
+class OtherSourceError(InvalidJobError):
+    """A stream reads a source whose settings a job does not find in its plan."""
+
+
 def refuse(found: str, instead: str) -> NoReturn:
     """Raise the error of a part of a query that a job does not have.  instead: what to do."""
     msg = f"Job.from_stream: a job cannot take over this part of the query. {instead} found={found}"
@@ -59,7 +63,7 @@ def stream_source(session: SparkSession, leaf: _Java) -> StreamSource:
             f"{', '.join(_FORMATS)} can. Declare the source with `Source`, such as Source.kafka or Source.delta, and "
             f"write the query as steps: Job(name, sources={{...}}).sql(...). found={name}"
         )
-        raise InvalidJobError(msg)
+        raise OtherSourceError(msg)
     return _of_files(session, name, leaf, leaf.dataSource().options())
 
 

@@ -7,7 +7,7 @@ errors.py of a connector knows the texts of its libraries. No other module reads
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +104,12 @@ def spark_text(error: BaseException) -> str:
 
 def condition(error: BaseException) -> str:
     """Return Spark's error condition, such as TABLE_OR_VIEW_NOT_FOUND; empty if there is none."""
-    return (error.getCondition() or "") if isinstance(error, PySparkException) else ""
+    if isinstance(error, PySparkException):
+        return error.getCondition() or ""
+    if isinstance(error, Py4JJavaError):  # PySpark does not know its class
+        with suppress(Py4JError):  # nor has it a condition
+            return str(error.java_exception.getCondition() or "")
+    return ""
 
 
 def raised_by_query(error: BaseException, text: str) -> bool:

@@ -339,6 +339,8 @@ REFUSED = {
         "found=b_rows_1",
     ),
     "@dp.table(schema='k STRNG')\ndef t():\n    return records": (4, "table t: Spark refuses the schema", "STRNG"),
+    "@dp.table\ndef t():\n    return spark.readStream.format('nope').load()": (6, "table t: Spark", "USING kafka"),
+    "@dp.table\ndef t():\n    return spark.readStream.format('rate').load()": (4, "table t: the stream", "USING kafka"),
     "dp.create_sink('s', 'kafka', {})": (4, "a sink is not taken.", "sink=s"),
     "@dp.table(spark_conf={'a': 'b'})\ndef t():\n    return records": (4, "settings belong to the whole job", "flow=t"),
     "@dp.table(name='a.b')\ndef t():\n    return records": (4, "a name has letters, digits and _ here", "found=a.b"),
