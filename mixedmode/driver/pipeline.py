@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except MixedmodeError as error:
-        answer = {"error": type(error).__name__, "text": str(error)}
+        kind = next(one for one in type(error).__mro__ if one.__module__ == MixedmodeError.__module__)
+        answer = {"error": kind.__name__, "text": str(error)}
     finally:
         sys.stdout = result
     json.dump(answer, output)
