@@ -22,6 +22,8 @@ from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.analysis.pipeline_registry import PipelineQuery, Registry, user_error, without_actions
 from mixedmode.analysis.stream_source import LEAVES, TABLE
 from mixedmode.config.pipeline_project import PipelineProject
+from mixedmode.config.spelling import did_you_mean
+from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import REFUSALS, condition, spark_text
 from mixedmode.spark.frames import views
 
@@ -61,7 +63,7 @@ class PipelineQueries:
         self._registry = registry
         self._folder = folder
         self.others = dict[str, Callable[[], StructType]]()
-        self._declared = dict[str, str]()  # {in lower case: the name} of tables that exist in the database
+        self._declared = set[str]()  # those that exist in the database
         self._tables = set[str]()  # views of files
         self._open = list[str]()
 
@@ -129,7 +131,7 @@ class PipelineQueries:
         self._session.sql(
             f"CREATE TABLE {_DATABASE}.`{name}` ({columns.toDDL()}) USING parquet LOCATION '{place.as_uri()}'"
         )
-        self._declared[name] = name
+        self._declared.add(name)
 
     def _add(self, name: str) -> None:
         """Call a function, unless that is done."""
@@ -170,28 +172,31 @@ class PipelineQueries:
                     found = query.function()
             except (Exception, SystemExit) as error:
                 missing = self._missing(error)
-                if missing is None:
-                    what = f"{query.kind} {query.name}: "
-                    raise user_error(self._project, error, what, query.line) from error
-                self._declare(missing)
-                continue
+                if missing is not None and missing.lower() in {*self.flows, *self.others}:
+                    self._declare(missing.lower())
+                    continue
+                told = error
+                if missing is not None:
+                    near = did_you_mean(missing, [*self.flows, *self.others])
+                    msg = f"the pipeline has no table or view of this name.{near} found={missing}"
+                    told = InvalidJobError(msg).with_traceback(error.__traceback__)
+                what = f"{query.kind} {query.name}: "
+                raise user_error(self._project, told, what, query.line) from error
             if not isinstance(found, DataFrame):
                 self.refuse(query, f"the function returns no DataFrame. Return one. found={type(found).__name__}")
             return found
 
     def _missing(self, error: BaseException) -> str | None:
-        """Return the table of the pipeline that an exception says does not exist."""
+        """Return the name of a table, of one part, that an exception says does not exist."""
         if condition(error) != _NOT_FOUND:
             return None
         name = _NAME.fullmatch(str(error.getMessageParameters().get("relationName", "")))  # type: ignore[attr-defined]
-        if name is None or name[1].lower() not in {*self.flows, *self.others}:
-            return None
-        return None if name[1].lower() in {*self._declared, *self._tables} else name[1].lower()
+        return None if name is None or name[1].lower() in {*self._declared, *self._tables} else name[1]
 
     @contextmanager
     def _streams(self, *, is_asked: bool) -> Iterator[None]:
         """Let the names of all tables mean streams of them while the block runs, also without readStream."""
-        names = self._declared.values() if is_asked else ()
+        names = self._declared if is_asked else ()
         frames = {name: self._session.readStream.table(f"{_DATABASE}.`{name}`") for name in names}
         with views(self._session, frames):
             yield

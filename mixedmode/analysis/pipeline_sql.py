@@ -1,6 +1,7 @@
 """The queries of a pipeline's SQL files, as far as its Python functions read them: their columns and event times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -10,7 +11,7 @@ from mixedmode.analysis.catalyst_objects import items_of
 from mixedmode.analysis.from_stream import NamedRows
 from mixedmode.config.pipeline_project import PipelineProject
 from mixedmode.config.sql_job import SqlJob
-from mixedmode.config.sql_queries import Read
+from mixedmode.config.sql_statements import View
 from mixedmode.durations import parse_duration_ms
 from mixedmode.spark.errors import REFUSALS, spark_text
 from mixedmode.spark.frames import stand_in_of, views
@@ -21,43 +22,53 @@ _DELAY = "spark.watermarkDelayMs"  #: Spark's mark of a column with a watermark
 
 
 class PipelineSql:
-    """The queries of SQL files.  named: {name in lower case: the rows} of those whose columns were asked for."""
+    """The queries of SQL files.  stream_of: returns a stream of the columns of a query of the pipeline, by its name."""
 
     def __init__(self, session: SparkSession, project: PipelineProject, job: SqlJob) -> None:
-        self.named = dict[str, NamedRows]()
+        self.stream_of: Callable[[str], DataFrame]
         self._session = session
         self._project = project
         self._job = job
 
-    def columns(self, name: str, stream_of: Callable[[str], DataFrame]) -> StructType:
-        """Return the columns of a query.  stream_of: returns a stream of the columns of another query, by its name.
+    def has(self, name: str) -> bool:
+        """Return whether a SQL file has the query.  name: in lower case."""
+        return name in self._job.queries
 
-        Raise InvalidJobError for SQL that Spark refuses.
-        """
+    def columns(self, name: str) -> StructType:
+        """Return the columns of a query. Raise InvalidJobError for SQL that Spark refuses."""
+        return self._frame(name, {}).schema
+
+    def rows(self, name: str, known: Mapping[str, NamedRows]) -> NamedRows:
+        """Return the rows of a query for its readers.  known: those of functions that it reads."""
+        timed: dict[str, Any] = {}
+        for column in items_of(analysed(self._frame(name, known)).output()):
+            if column.metadata().contains(_DELAY):
+                timed[str(column.name())] = column.metadata().getLong(_DELAY)
+        return NamedRows(self._job.queries[name].name, frozenset(timed), frozenset(map(int, timed.values())))
+
+    def _frame(self, name: str, known: Mapping[str, NamedRows]) -> DataFrame:
+        """Return a query over streams without rows. Columns of event time have their watermarks."""
         query = self._job.queries[name]
-        frames = {read.name: self._frame(read, stream_of) for read in query.query.reads}
+        frames = {read.name: self._input(read.name.lower(), known) for read in query.query.reads}
         try:
             with views(self._session, frames):
-                found = self._session.sql(query.query.sql)
-                plan = analysed(found)
+                return self._session.sql(query.query.sql)
         except REFUSALS as error:
             text = f"query {query.name}: {spark_text(error)}"
             raise self._project.refusal([(query.line, text)]) from error
-        timed = {str(one.name()): one.metadata() for one in items_of(plan.output()) if one.metadata().contains(_DELAY)}
-        delays_ms = frozenset(int(metadata.getLong(_DELAY)) for metadata in timed.values())
-        self.named[name] = NamedRows(query.name, frozenset(timed), delays_ms)
-        return found.schema
 
-    def _frame(self, read: Read, stream_of: Callable[[str], DataFrame]) -> DataFrame:
-        name = read.name.lower()
+    def _input(self, name: str, known: Mapping[str, NamedRows]) -> DataFrame:
         view = self._job.views.get(name)
-        if view is None:
-            frame = stream_of(name)
-            known = self.named.get(name)
-            for column in () if known is None else known.times:
-                assert known is not None, name
-                frame = frame.withWatermark(column, f"{max(known.delays_ms)} milliseconds")
-            return frame
+        if view is not None:
+            return self._records(name, view)
+        rows = self.rows(name, known) if self.has(name) else known.get(name)
+        frame = self.stream_of(name)
+        if rows is not None:
+            for column in rows.times:
+                frame = frame.withWatermark(column, f"{max(rows.delays_ms)} milliseconds")
+        return frame
+
+    def _records(self, name: str, view: View) -> DataFrame:
         if view.columns is None:
             text = (
                 "functions of Python read what a query makes of this view, so its columns have to be known before. "

@@ -16,6 +16,7 @@ from mixedmode.analysis.catalyst_texts import TextLostError, value_of
 from mixedmode.analysis.from_stream import NamedRows, StreamReader, StreamStep
 from mixedmode.analysis.pipeline_queries import PipelineQueries
 from mixedmode.analysis.pipeline_registry import OTHER_SOURCES, PipelineQuery, PipelineTable, Registry
+from mixedmode.analysis.pipeline_sql import PipelineSql
 from mixedmode.analysis.same_plans import PASSED
 from mixedmode.analysis.stream_source import OtherSourceError, StreamSource
 from mixedmode.analysis.timed_source import delay_ms_of
@@ -41,7 +42,8 @@ class PipelineSteps:
     session: SparkSession
     registry: Registry
     queries: PipelineQueries
-    named: dict[str, NamedRows]  #: {name in lower case: the rows} of queries that are read
+    sql: PipelineSql
+    named: dict[str, NamedRows] = field(default_factory=dict)  #: {name in lower case: the rows} of functions
     sources: dict[str, tuple[StreamSource, PipelineQuery]] = field(default_factory=dict)
     tables: dict[str, tuple[StreamSource, PipelineQuery]] = field(default_factory=dict)
     steps: list[tuple[StreamStep, int]] = field(default_factory=list)
@@ -74,22 +76,18 @@ class PipelineSteps:
                 if not _has_watermark(analysed(frame)):
                     self.queries.frames[flow] = frame.withWatermark(column, f"{delay_ms} milliseconds")
                     self._givers[flow] = query
-            if read not in self.queries.flows and column not in self.named[read].times:
-                self.queries.refuse(
-                    query, f"the event time of a table of SQL is its WATERMARK. Write it there. table={read}"
-                )
 
     def _timed_table(self, node: _Java) -> tuple[str | None, str | None]:
-        """Return the table of the pipeline that a watermark is over, and the column there; None: another rows."""
+        """Return the table of the pipeline that a watermark is over, and the column there; None if there is none."""
         column, below = node.eventTime(), node.child()
-        while (kind := kind_of(below)) in PASSED or kind == "Project":
-            if kind == "Project":
+        while kind_of(below) in {"Project", *PASSED}:
+            if kind_of(below) == "Project":
                 values = (value_of(one) for one in items_of(below.projectList()) if id_of(one) == id_of(column))
                 column = next(values, column)
                 if kind_of(column) != "AttributeReference":
                     return None, None
             below = below.child()
-        return (None, None) if kind == "Union" else (self.queries.table_of(below), str(column.name()))
+        return self.queries.table_of(below), str(column.name())
 
     def _read(self, name: str) -> None:
         """Add the sources and steps of a query."""
@@ -133,6 +131,8 @@ class PipelineSteps:
 
     def _rows_of(self, leaf: _Java) -> NamedRows | None:
         table = self.queries.table_of(leaf)
+        if table is not None and self.sql.has(table):
+            return self.sql.rows(table, self.named)
         return None if table is None else self.named[table]
 
 

@@ -152,11 +152,12 @@ def _job(
         raise project.refusal(wrong)
     of_sql = PipelineSql(session, project, sql)
     with PipelineQueries(session, project, registry, folder) as queries:
+        of_sql.stream_of = queries.stream_of
         for name in sql.queries:
-            queries.others[name] = partial(of_sql.columns, name, queries.stream_of)
+            queries.others[name] = partial(of_sql.columns, name)
         queries.call()
         _check_reads(project, sql, queries)
-        steps = PipelineSteps(session, registry, queries, of_sql.named)
+        steps = PipelineSteps(session, registry, queries, of_sql)
         steps.read()
         _check_columns(registry, queries)
     root = None if project.storage is None else f"{project.storage}/tables"
