@@ -8,18 +8,16 @@ Invariants (tests/kafka/test_dead_letters.py, tests/sources/test_dead_lines.py):
   I1  each record of a committed epoch is either a row of the source or is in its dead letters exactly once
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from mixedmode.checkpoint.types import Epoch, StagedFile
-from mixedmode.driver.offsets_read import OffsetsRead
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.executor.protocol import StageSettings
 from mixedmode.plan.side_outputs import dead_letter_output
 from mixedmode.sources.dead_letters import HasDeadLetters, ReadsFilesAgain, ReadsOffsetsAgain
-from mixedmode.sources.sides import sides_of
-from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
 from mixedmode.spark.frames import map_in_arrow, spark_schema
 from mixedmode.tasks.reports import REPORT_COLUMN, decode_report
@@ -35,18 +33,12 @@ _REPORT = spark_schema([pa.field(REPORT_COLUMN, pa.binary())])
 class DeadLetters:
     """Stages the records that the sources of a job could not decode, epoch by epoch."""
 
-    def __init__(self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], *, has_clock: bool) -> None:
-        """Take the sources of the job, by name; those without a dead-letter output are ignored.
-
-        has_clock: the query also reads the clock (sources/heartbeat.py).
-        """
-        read = {name: sources[name] for name in sources_read if name in sources}
-        self._offsets = OffsetsRead(read, has_clock=has_clock)
+    def __init__(self, read: SourcesRead) -> None:
+        self._read = read
         #: (name of a source, number of a side, this side) of the sides that have dead letters
         self._sides: list[tuple[str, int, HasDeadLetters]] = [
             (name, number, side)
-            for name, source in read.items()
-            for number, side in enumerate(sides_of(source))
+            for name, number, side in read.sides
             if isinstance(side, HasDeadLetters) and side.dead_letter_fields
         ]
 
@@ -72,7 +64,7 @@ class DeadLetters:
             if isinstance(side, ReadsFilesAgain):
                 frame = side.undecodable_lines([url for one, urls in files if one is side for url in urls])
             elif isinstance(side, ReadsOffsetsAgain):
-                ranges = self._offsets.ranges(name, number, folder, line_sources, before=before, now=now)
+                ranges = self._read.ranges(name, number, folder, line_sources, before=before, now=now)
                 frame = side.undecodable(ranges) if ranges is not None and ranges.end else None
             if frame is not None:
                 staged += _stage(name, side, frame, epoch, settings)

@@ -4,14 +4,12 @@ The brokers are asked for the first offset of each partition before the epoch's 
 that it has skipped records, they are asked once more: the records have expired while the tasks ran.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from mixedmode.driver.events import Observer, RecordsExpired
-from mixedmode.driver.offsets_read import OffsetsRead
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.sources.expired import LosesRecords, expired_in
 from mixedmode.sources.kafka_offsets import OffsetRanges
-from mixedmode.sources.sides import sides_of
-from mixedmode.sources.source import OpenSource
 from mixedmode.spark.folder import SparkFolder
 
 __all__ = ["ExpiredRecords"]
@@ -20,16 +18,11 @@ __all__ = ["ExpiredRecords"]
 class ExpiredRecords:
     """The records that the sources of a job have lost. Each is told once in a start, also if an epoch runs again."""
 
-    def __init__(
-        self, sources: Mapping[str, OpenSource], sources_read: Sequence[str], observer: Observer, *, has_clock: bool
-    ) -> None:
-        """has_clock: the query also reads the clock (sources/heartbeat.py)."""
-        read = {name: sources[name] for name in sources_read if name in sources}
-        self._offsets = OffsetsRead(read, has_clock=has_clock)
+    def __init__(self, read: SourcesRead, observer: Observer) -> None:
+        self._read = read
         self._sides = [
             (name, number, side)
-            for name, source in read.items()
-            for number, side in enumerate(sides_of(source))
+            for name, number, side in read.sides
             if isinstance(side, LosesRecords) and side.allows_data_loss
         ]
         self._observer = observer
@@ -38,14 +31,14 @@ class ExpiredRecords:
     def look(
         self, folder: SparkFolder, line_sources: Sequence[int], *, before: str, now: str, is_read: bool = False
     ) -> None:
-        """Ask if an epoch has records of such a source.  The arguments are those of OffsetsRead.ranges.
+        """Ask if an epoch has records of such a source.  The arguments are those of SourcesRead.ranges.
 
         is_read: the tasks of the epoch have ended. Raise RetryableError if no broker answers.
         """
         for name, number, side in self._sides:
             if is_read and not side.has_skipped():
                 continue
-            ranges = self._offsets.ranges(name, number, folder, line_sources, before=before, now=now)
+            ranges = self._read.ranges(name, number, folder, line_sources, before=before, now=now)
             if ranges is not None:
                 self._tell(name, side, ranges, is_read=is_read)
 

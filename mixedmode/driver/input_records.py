@@ -12,9 +12,9 @@ from pyspark.errors import PySparkException
 
 from mixedmode.checkpoint.source_log import LoggedFile
 from mixedmode.driver.dead_letters import FilesOf
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.sources.sides import sides_of
-from mixedmode.sources.source import ChecksFiles, OpenSource
+from mixedmode.sources.source import ChecksFiles
 from mixedmode.spark.errors import malformed_file
 from mixedmode.spark.file_lengths import FileState
 
@@ -24,19 +24,10 @@ __all__ = ["InputRecords"]
 class InputRecords:
     """The sources that a job reads, in the order in which Spark's offset entries have a line for each."""
 
-    def __init__(
-        self,
-        sources: Mapping[str, OpenSource],
-        sources_read: Sequence[str],
-        dimensions: Iterable[object] = (),
-        *,
-        has_clock: bool,
-    ) -> None:
-        """has_clock: the query also reads the clock (sources/heartbeat.py)."""
+    def __init__(self, read: SourcesRead, dimensions: Iterable[object] = ()) -> None:
         self._dimensions = tuple(dimensions)
-        read = [sources[name] for name in sources_read if name in sources]
-        self._sources = [side for source in read for side in sides_of(source)]
-        self._has_clock = has_clock
+        self._sources = [side for _, _, side in read.sides]
+        self._has_clock = read.has_clock
 
     def check(
         self, files: Mapping[int, Sequence[LoggedFile]], present: Mapping[str, FileState], line_sources: Sequence[int]

@@ -3,16 +3,16 @@
 The query of a job has no rows of these sources. So an epoch unites the rows of its micro-batch with theirs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
 
-from mixedmode.checkpoint.spark_log import lines_by_source, shares_of_sources
 from mixedmode.checkpoint.types import Manifest
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.executor.input_frames import input_frame
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.sources.sides import sides_of, united
-from mixedmode.sources.source import OpenSource, ReadsRanges
+from mixedmode.sources.source import ReadsRanges
 from mixedmode.spark.folder import SparkFolder
 
 __all__ = ["RangeReads"]
@@ -21,12 +21,10 @@ __all__ = ["RangeReads"]
 class RangeReads:
     """The sources of a job, and sides of them, of which epochs read ranges."""
 
-    def __init__(self, sources: Mapping[str, OpenSource], plan: JobPlan) -> None:
-        """`sources`: the opened sources of the job."""
+    def __init__(self, read: SourcesRead, plan: JobPlan) -> None:
+        self._read = read
         self._plan = plan
-        self._sources = {name: sources[name] for name in plan.sources_read if name in sources}
-        self._sides = {name: sides_of(source) for name, source in self._sources.items()}
-        self.is_needed = any(isinstance(side, ReadsRanges) for sides in self._sides.values() for side in sides)
+        self.is_needed = any(isinstance(side, ReadsRanges) for _, _, side in read.sides)
 
     def begin(
         self, folder: SparkFolder, line_sources: Sequence[int], latest: Manifest | None, *, is_limited: bool
@@ -38,13 +36,12 @@ class RangeReads:
         """
         if not self.is_needed:
             return []
-        counts = {name: len(sides) for name, sides in self._sides.items()}
-        numbers = shares_of_sources(line_sources, counts, has_clock=self._plan.uses_clock)
-        lines = self._lines("" if latest is None else latest.offsets)
+        numbers, newest = self._read.numbers(line_sources), "" if latest is None else latest.offsets
         told = [
-            side.begin(folder.source_folder(numbers[name][place]), lines[name][place], is_limited=is_limited)
-            for name, sides in self._sides.items()
-            for place, side in enumerate(sides)
+            side.begin(
+                folder.source_folder(numbers[name][place]), self._read.line(newest, name, place), is_limited=is_limited
+            )
+            for name, place, side in self._read.sides
             if isinstance(side, ReadsRanges)
         ]
         return [text for text in told if text is not None]
@@ -57,21 +54,13 @@ class RangeReads:
         """
         if not self.is_needed:
             return frame
-        session, begins, ends = frame.sparkSession, self._lines(before), self._lines(now)
-        frames = {}
-        for name, source in self._sources.items():
+        session, line, frames = frame.sparkSession, self._read.line, {}
+        for name, source in self._read.by_name.items():
             rows = [
-                side.rows_between(session, begins[name][place], ends[name][place])
+                side.rows_between(session, line(before, name, place), line(now, name, place))
                 if isinstance(side, ReadsRanges)
                 else session.createDataFrame([], side.schema)
-                for place, side in enumerate(self._sides[name])
+                for place, side in enumerate(sides_of(source))
             ]
             frames[name] = united(source, rows)
         return frame.unionByName(input_frame(session, self._plan, frames))
-
-    def _lines(self, entry: str) -> Mapping[str, tuple[str, ...]]:
-        """Return {source: a line of each side}, "" if the entry is ""."""
-        counts = {name: len(sides) for name, sides in self._sides.items()}
-        if not entry:
-            return {name: ("",) * count for name, count in counts.items()}
-        return lines_by_source(entry, counts, has_clock=self._plan.uses_clock)

@@ -30,6 +30,7 @@ from mixedmode.checkpoint.types import SOURCES_ENTRY, Generation, JobIdentity, M
 from mixedmode.config import JobSpec, resolve_mode
 from mixedmode.driver.engine import Engine
 from mixedmode.driver.run import check_state, open_sinks, output_schemas
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate import CheckedUpsertOperator
@@ -224,8 +225,8 @@ def _check_outputs(sinks: Sinks, plan: JobPlan, manifest: Manifest) -> None:
 def _check_topics(analysis: Analysis, manifest: Manifest) -> None:
     """Raise InvalidJobError if a topic was made anew since the savepoint. The next start tells what is tolerated."""
     plan = analysis.plan
-    topics = TopicIds(analysis.sources, plan.sources_read, lambda _: None, has_clock=plan.uses_clock)
-    topics.check(manifest)
+    read = SourcesRead.of(analysis.sources, plan.sources_read, has_clock=plan.uses_clock)
+    TopicIds(read, lambda _: None).check(manifest)
 
 
 def _check_can_go_back(sinks: Sinks, manifest: Manifest) -> None:

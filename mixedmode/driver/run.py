@@ -42,6 +42,7 @@ from mixedmode.driver.range_reads import RangeReads
 from mixedmode.driver.reach import connection_problems, library_problems, option_problems
 from mixedmode.driver.reading_checks import ReadingChecks
 from mixedmode.driver.recovery import drop_damaged_plan, find_checkpoint, leave_damaged, planned_beyond
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.driver.watched import EpochWatch, WatchedExecutor
 from mixedmode.errors import CorruptStateError, InvalidJobError
@@ -149,14 +150,14 @@ class _Run:
         self._spec = spec
         self._plan: JobPlan = analysis.plan
         self._inputs = engine.inputs(spec, analysis)
-        self._sources = analysis.sources
-        read, has_clock = self._plan.sources_read, self._plan.uses_clock
-        self._dead_letters = DeadLetters(analysis.sources, read, has_clock=has_clock)
-        self._records = InputRecords(analysis.sources, read, analysis.dimensions.values(), has_clock=has_clock)
-        self._topic_ids = TopicIds(analysis.sources, read, observer, has_clock=has_clock)
-        self._expired = ExpiredRecords(analysis.sources, read, observer, has_clock=has_clock)
-        self._reading_checks = ReadingChecks(analysis.sources, read, has_clock=has_clock)
-        self._ranges = RangeReads(analysis.sources, self._plan)
+        read = SourcesRead.of(analysis.sources, self._plan.sources_read, has_clock=self._plan.uses_clock)
+        self._backlogs = SourceBacklogs(read)
+        self._dead_letters = DeadLetters(read)
+        self._records = InputRecords(read, analysis.dimensions.values())
+        self._topic_ids = TopicIds(read, observer)
+        self._expired = ExpiredRecords(read, observer)
+        self._reading_checks = ReadingChecks(read)
+        self._ranges = RangeReads(read, self._plan)
         self._options = options
         self._observer = observer
         self._line_sources: tuple[int, ...] = ()
@@ -251,7 +252,7 @@ class _Run:
                 log_file=str(log_folder_of(self._spec) / LOG_FILE),
                 spark_folder=spark_folder,
                 dead_letters=self._dead_letters,
-                backlogs=SourceBacklogs(self._sources, self._plan.sources_read, has_clock=self._plan.uses_clock),
+                backlogs=self._backlogs,
                 line_sources=self._line_sources,
                 present=self._inputs.present,
                 files_of=self._inputs.files_of,

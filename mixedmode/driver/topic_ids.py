@@ -5,16 +5,14 @@ before its tasks read a record. When they have read, it asks again for each topi
 comes again, so with the same id, all records were those of one topic.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import assert_never
 
-from mixedmode.checkpoint.spark_log import lines_by_source
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.driver.events import Notice, Observer
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.kafka_offsets import Offsets, parse_offsets
-from mixedmode.sources.sides import sides_of
-from mixedmode.sources.source import OpenSource
 from mixedmode.sources.topic_ids import HasTopicIds, TopicsMadeAnew, TopicsRead, decide_topics
 
 __all__ = ["TopicIds"]
@@ -23,26 +21,11 @@ __all__ = ["TopicIds"]
 class TopicIds:
     """The ids of the topics of a job's sources, by source. A job without topics is never asked for anything."""
 
-    def __init__(
-        self,
-        sources: Mapping[str, OpenSource],
-        sources_read: Sequence[str],
-        observer: Observer,
-        *,
-        has_clock: bool,
-    ) -> None:
-        """has_clock: the query also reads the clock (sources/heartbeat.py)."""
-        read = {name: sources[name] for name in sources_read if name in sources}
-        self._lines = {name: len(sides_of(source)) for name, source in read.items()}
+    def __init__(self, read: SourcesRead, observer: Observer) -> None:
+        self._read = read
         #: {source: the number of its side that reads topics, and this side}
-        self._asked = {
-            name: (number, side)
-            for name, source in read.items()
-            for number, side in enumerate(sides_of(source))
-            if isinstance(side, HasTopicIds)
-        }
+        self._asked = {name: (number, side) for name, number, side in read.sides if isinstance(side, HasTopicIds)}
         self._observer = observer
-        self._has_clock = has_clock
         self._ids: dict[str, Mapping[str, str]] = {}
         self._known: dict[str, frozenset[str]] = {}  # the topics that were asked for, also those without an id
 
@@ -117,8 +100,6 @@ class TopicIds:
 
     def _offsets(self, entry: str) -> dict[str, Offsets]:
         """Return {source: the offsets of its topics} in an entry of Spark's offset log."""
-        lines = lines_by_source(entry, self._lines, has_clock=self._has_clock)
         return {
-            name: (parse_offsets(lines[name][number]) or {}) if lines[name] else {}
-            for name, (number, _) in self._asked.items()
+            name: parse_offsets(self._read.line(entry, name, number)) or {} for name, (number, _) in self._asked.items()
         }

@@ -15,6 +15,7 @@ from mixedmode.connectors.custom.source import CustomSourceReader
 from mixedmode.driver.backlogs import SourceBacklogs
 from mixedmode.driver.events import EpochStarted, Event, Flipped
 from mixedmode.driver.run import RunOptions, Until, run_job
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.kafka_offsets import parse_offsets, records_between
@@ -162,7 +163,7 @@ class Lagging:
 @pytest.mark.parametrize(("end", "expected"), [(8, frozenset()), (9, frozenset("b"))])
 def test_each_source_is_asked_with_its_own_lines_of_the_log(end: int, expected: frozenset[str]) -> None:
     sources: dict[str, Any] = {"a": object(), "b": Lagging(), "unread": object()}
-    backlogs = SourceBacklogs(sources, ["a", "b"], has_clock=True)
+    backlogs = SourceBacklogs(SourcesRead.of(sources, ["a", "b"], has_clock=True))
     before, now = (f"v1\n{{}}\n7\n7\n0\n{at}\n7\n0\n{at}\n99" for at in (3, end))
     assert backlogs.of_epoch(before, now) == expected
     assert backlogs.of_epoch("", now) == frozenset()

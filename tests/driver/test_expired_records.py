@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from mixedmode.driver.events import Event, RecordsExpired
 from mixedmode.driver.expired_records import ExpiredRecords
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.errors import RetryableError
 from mixedmode.sources.expired import LosesRecords
 from mixedmode.sources.kafka_offsets import OffsetRanges, Offsets
@@ -67,7 +68,7 @@ class Start:
 
     def __post_init__(self) -> None:
         sources = {"f": Files(), "t": self.source}
-        self.records = ExpiredRecords(sources, ["f", "t"], self.events.append, has_clock=True)
+        self.records = ExpiredRecords(SourcesRead.of(sources, ["f", "t"], has_clock=True), self.events.append)
 
     def look(self, before: str, now: str, *, is_read: bool = False) -> None:
         folder = cast("SparkFolder", Began(self.began))
@@ -146,7 +147,7 @@ def test_brokers_that_do_not_answer_make_the_epoch_run_again() -> None:
 def test_the_live_side_of_a_source_with_a_history_is_asked() -> None:
     events: list[Event] = []
     live = HistoryAndLive(cast("Any", Topics(a=15)))
-    records = ExpiredRecords({"t": live}, ["t"], events.append, has_clock=True)
+    records = ExpiredRecords(SourcesRead({"t": live}, has_clock=True), events.append)
     folder = cast("SparkFolder", Began({}))
     records.look(folder, (0, 1, 2), before=entry(a=10), now=entry(a=20))
     assert events == [RecordsExpired("t", "a", 0, 10, 15)]

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from mixedmode.checkpoint.source_log import LoggedFile
 from mixedmode.driver.input_records import InputRecords
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.sources.source import Admission
@@ -66,7 +67,7 @@ class Both(Plain):
 def test_each_source_checks_its_own_files_whatever_the_query_reads_before(has_clock: bool) -> None:
     one, history, live, never_read = Files(), Files(), Files(), Files()
     sources = {"never": never_read, "one": one, "two": Both(history, live), "plain": Plain()}
-    records = InputRecords(sources, ["two", "plain", "one"], has_clock=has_clock)
+    records = InputRecords(SourcesRead.of(sources, ["two", "plain", "one"], has_clock=has_clock))
     # the steps read one, two, plain and two once more; then the query reads each source for its progress
     steps, progress = [2, 0, 1, 3, 0, 1], [0, 1, 3, 2]
     files = {number: [LoggedFile(f"file:///{number}", 0, 0), LoggedFile("file:///gone", 0, 0)] for number in (0, 2)}
@@ -93,8 +94,8 @@ def test_a_failure_on_a_record_names_the_line_and_any_other_stays_as_it_is(
 ) -> None:
     files = {"a": Plain(), "b": Files(), "c": Files("wrong")}
     for records in (
-        InputRecords(files, list(files), has_clock=False),
-        InputRecords({}, [], files.values(), has_clock=False),
+        InputRecords(SourcesRead(files, has_clock=False)),
+        InputRecords(SourcesRead({}, has_clock=False), files.values()),
     ):
         with pytest.raises(InvalidJobError if told else type(failure)) as caught, records.reading():
             raise failure
@@ -111,7 +112,7 @@ def test_a_file_that_changes_while_it_is_read_is_told_whether_or_not_its_reader_
     failure: Exception | None,
 ) -> None:
     sources = {"a": Both(Files("wrong"), Files("wrong", "file:///in/b.json was changed")), "b": Plain()}
-    records = InputRecords(sources, list(sources), has_clock=False)
+    records = InputRecords(SourcesRead(sources, has_clock=False))
     with pytest.raises(RetryableError) as caught, records.reading():
         fail(failure)
     assert str(caught.value) == (

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from mixedmode.driver.range_reads import RangeReads
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.sources.source import ReadsRanges
 from tests.driver.test_reading_checks import Plain, Two, entry
 
@@ -24,8 +25,8 @@ class Ranges(ReadsRanges):
 
 
 def reads(**sources: Any) -> RangeReads:
-    plan: Any = SimpleNamespace(sources_read=list(sources), uses_clock=True)
-    return RangeReads(sources, plan)
+    plan: Any = None  # no frame is made here
+    return RangeReads(SourcesRead(sources, has_clock=True), plan)
 
 
 def test_each_source_and_side_begins_at_its_own_line() -> None:

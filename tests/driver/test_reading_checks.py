@@ -3,6 +3,7 @@
 from typing import Any
 
 from mixedmode.driver.reading_checks import ReadingChecks
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.sources.sides import HasSides
 from mixedmode.sources.source import ChecksReading
 
@@ -35,7 +36,7 @@ def entry(*lines: str) -> str:
 def test_each_source_and_side_gets_its_own_lines_of_sparks_log() -> None:
     table, side = Checked(), Checked()
     sources: dict[str, Any] = {"p": Plain(), "t": table, "h": Two(Plain(), side), "unread": Checked()}
-    checks = ReadingChecks(sources, ["p", "t", "h"], has_clock=True)
+    checks = ReadingChecks(SourcesRead.of(sources, ["p", "t", "h"], has_clock=True))
     checks.check("", entry("p1", "t1", "-", "s1", "99"))
     checks.check(entry("p1", "t1", "-", "s1", "99"), entry("x", "p1", "t2", "-", "s2", "100"))
     checks.check(entry("p1", "t2", "-", "s2", "100"), "")  # the last epoch reads nothing

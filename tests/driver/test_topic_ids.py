@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.driver.events import Event, Notice
+from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.driver.topic_ids import TopicIds
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.sources.sides import HasSides
@@ -78,7 +79,7 @@ class Start:
 
     def __post_init__(self) -> None:
         sources = {"f": Files(), "t": self.source}
-        self.topics = TopicIds(sources, ["f", "t"], self.events.append, has_clock=True)
+        self.topics = TopicIds(SourcesRead.of(sources, ["f", "t"], has_clock=True), self.events.append)
 
     def check(self, offsets: str, ids: dict[str, str]) -> None:
         self.topics.check(replace(a_manifest(3), offsets=offsets, topic_ids={"t": ids} if ids else {}))
@@ -183,7 +184,7 @@ def test_nothing_is_kept_of_brokers_that_give_no_ids_and_of_a_job_without_topics
     start.topics.look(entry(a=5), entry(a=6))
     assert source.asked == [["a"]]
     assert start.topics.of(entry(a=6)) == {}
-    none = TopicIds({"f": Files()}, ["f"], start.events.append, has_clock=False)
+    none = TopicIds(SourcesRead({"f": Files()}, has_clock=False), start.events.append)
     none.check(a_manifest(1))
     none.look("", 'v1\n{}\n{"logOffset":4}')
     assert none.of('v1\n{}\n{"logOffset":4}') == {}
@@ -191,7 +192,7 @@ def test_nothing_is_kept_of_brokers_that_give_no_ids_and_of_a_job_without_topics
 
 def test_the_topics_of_a_live_side_are_found_behind_its_history() -> None:
     live = Topics({"a": "a1"})
-    topics = TopicIds({"t": HistoryAndLive(live)}, ["t"], lambda _: None, has_clock=True)
+    topics = TopicIds(SourcesRead({"t": HistoryAndLive(live)}, has_clock=True), lambda _: None)
     topics.look("", entry(a=5))
     assert live.asked == [["a"]]
     assert topics.of(entry(a=5)) == {"t": {"a": "a1"}}
