@@ -274,7 +274,7 @@ def with_zone(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("mode", ["batch", "mixed", "streaming"])
+@pytest.mark.parametrize("mode", ["batch", "mixed", pytest.param("streaming", marks=pytest.mark.soak)])
 def test_the_tables_of_a_project_are_those_of_its_records(
     spark: SparkSession, tmp_path: Path, project: Path, mode: str
 ) -> None:
