@@ -25,6 +25,7 @@ from mixedmode.analysis.grouped_sql import GroupedSql
 from mixedmode.analysis.having import output_rows, with_having
 from mixedmode.analysis.inner_reads import with_inner_reads
 from mixedmode.analysis.joins import analysed_join, selected_rows
+from mixedmode.analysis.kept_times import check_kept_times
 from mixedmode.analysis.keyed_stages import keyed_stage
 from mixedmode.analysis.keyed_steps import StepInput, check_alike
 from mixedmode.analysis.map_steps import MapInput, map_stage
@@ -140,10 +141,8 @@ class _Walk:
         self._unknown, self._unknown_tables = sources.unknown, sources.unknown_dimensions
         self._sources, of_files = stand_ins(sources.opened, self._spec.sources)
         self._tables = empty_tables(session, sources.dimensions)
-        results = self._spec.results
-        self._graph = Graph.of(
-            [*self._sources, *self._unknown], self._steps, {name: sink.from_ for name, sink in results.items()}
-        )
+        outputs = {name: sink.from_ for name, sink in self._spec.results.items()}
+        self._graph = Graph.of([*self._sources, *self._unknown], self._steps, outputs)
         self._relations: dict[Ref, Relation] = {
             ("sources", name): Relation(name, frame, sources=(name,)) for name, frame in self._sources.items()
         }
@@ -273,7 +272,7 @@ class _Walk:
         grouped.check_time(upstream.event_time, where, is_of_results=bool(upstream.reads.stages))
         stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
         self._inputs.relations[stage.operator_id] = [given]
-        self._append(stage)
+        self._append(stage, where)
         return self._rows_of(stage)
 
     def _add_joined(self, where: str, step: JoinStep, given: tuple[Relation, Relation]) -> Relation:
@@ -282,7 +281,7 @@ class _Walk:
         upstream, times = self._roots.upstream_of_pair(given, self._keyed_before)
         stage, _ = analysed_join(self._session, step, given, times, upstream, lambda *_: where)
         self._inputs.relations[stage.operator_id] = [*given]
-        self._append(stage)
+        self._append(stage, where)
         return self._rows_of(stage)
 
     def _add_map(self, index: int, step: MapStep, given: Relation) -> None:
@@ -350,7 +349,7 @@ class _Walk:
             stage = analysed_broadcasts(step, stage, mains, others, of_one, where)
         self._inputs.relations[stage.operator_id] = [*mains, *others]
         self._stage_of_step[index] = stage
-        self._append(stage)
+        self._append(stage, where())
         self._relations["steps", index] = self._rows_of(stage)
 
     def _add_result(self, name: str, ref: Ref) -> None:
@@ -379,7 +378,7 @@ class _Walk:
             self._inputs.relations[entry_of(name)] = [given]
             return
         self._inputs.relations[upsert.operator_id] = [given]
-        self._append(upsert)
+        self._append(upsert, where)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
         self._results[name] = result_of_stage(upsert, own, where)
 
@@ -388,7 +387,8 @@ class _Walk:
         if self._first_input is None:
             self._first_input = frame
 
-    def _append(self, stage: KeyedStage) -> None:
+    def _append(self, stage: KeyedStage, where: str) -> None:
+        check_kept_times(stage, self._inputs, self._roots, where)
         self._stages.append(stage)
         self._roots.emitted[stage.operator_id] = stage.emitted
         self._roots.upstream[stage.operator_id] = stage.reads.upstream

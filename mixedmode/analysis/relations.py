@@ -71,6 +71,10 @@ class Roots:
             upstream=frozenset(name for root in (*sources, *stages) for name in self.upstream[root]),
         )
 
+    def event_time_of(self, root: str) -> str | None:
+        """Return the event-time column of a source or a stage; None for rows without, and for those of a map stage."""
+        return self.emitted[root].event_time if root in self.emitted else self._event_times.get(root)
+
     def upstream_of(self, relations: Sequence[Relation], keyed_before: int) -> Upstream:
         """Return the position of a keyed step that reads these relations.
 
