@@ -11,6 +11,7 @@ Ids are zero-padded to 10 digits, so in any listing names sort in the order of t
     went-back/<generation>-<epoch>.json                   that start went back to `epoch`   create-once
     parallelism/<number>.json                             a request to rescale      create-once, deleted when outdated
     paused.json                                           the job is to pause       create-once, deleted to resume
+    topics.json                                           ids of the topics of the first epoch   create-once
     leases/<epoch>-<expires ms>-<reader>.json             keeps a checkpoint        create-once, deleted when it ends
     spark/                                                Spark's own checkpoint folder (its numbers are not padded)
     spark/offsets/<epoch>, spark/commits/<epoch>          the input range of an epoch; a mark that foreachBatch returned
@@ -46,6 +47,7 @@ __all__ = [
     "SAVEPOINT",
     "SPARK",
     "SPARK_METADATA",
+    "TOPICS",
     "UNIQUE",
     "AttemptFile",
     "SparkLogFile",
@@ -80,6 +82,7 @@ RUNS = "runs"
 PARALLELISM = "parallelism"
 LEASES = "leases"
 PAUSE = "paused.json"
+TOPICS = "topics.json"
 SAVEPOINT = "savepoint.json"
 SPARK = "spark"
 SPARK_METADATA = f"{SPARK}/metadata"

@@ -159,6 +159,8 @@ class EpochRunner:
             with profile.stage("driver: tasks"):
                 context.spark_folder.check_read_once()
                 context.topic_ids.look(before, given.offsets)
+                if self.latest is None:
+                    context.topic_ids.note_beginning(context.log.store)
                 context.expired.look(context.spark_folder, context.line_sources, before=before, now=given.offsets)
                 # which range an epoch has must be stored before its commit, not before its tasks
                 with context.aside.beside(lambda: context.spark_folder.store_entries(given.task.epoch)):

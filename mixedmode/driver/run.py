@@ -320,6 +320,7 @@ class _Run:
             drop_damaged_plan(log, planned, self._observer)
             if self._ranges.is_needed:  # they begin anew, at what is there now
                 log.store.delete(planned.later)
+            self._topic_ids.check_beginning(log.store, self._line_sources)
             log.create_identity(wanted)
             sinks.prepare(output_schemas(self._plan), known=())
             return []

@@ -1,18 +1,22 @@
 """Keeps the ids of the topics that a job reads, and stops a job whose topic was deleted and made anew.
 
-A start asks for the ids of the topics of its checkpoint. An epoch asks for those of topics that are new to the job,
-before its tasks read a record. When they have read, it asks again for each topic of which it has records. An id never
-comes again, so with the same id, all records were those of one topic.
+A start asks for the ids of the topics of its checkpoint; without one, of those with which the first epoch has begun. An
+epoch asks for those of topics that are new to the job, before its tasks read a record. When they have read, it asks
+again for each topic of which it has records. An id never comes again, so with the same id, all records were those of
+one topic.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import assert_never
 
+from mixedmode.checkpoint import paths
+from mixedmode.checkpoint.first_topics import FirstTopics
+from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Manifest
 from mixedmode.driver.events import Notice, Observer
 from mixedmode.driver.sources_read import SourcesRead
 from mixedmode.errors import InvalidJobError
-from mixedmode.sources.kafka_offsets import Offsets, parse_offsets
+from mixedmode.sources.kafka_offsets import Offsets, parse_initial_offsets, parse_offsets
 from mixedmode.sources.topic_ids import HasTopicIds, TopicsMadeAnew, TopicsRead, decide_topics
 
 __all__ = ["TopicIds"]
@@ -36,6 +40,32 @@ class TopicIds:
         """
         self._ids = dict(latest.topic_ids)
         self._ask(latest.offsets, latest.offsets)
+
+    def check_beginning(self, store: ObjectStore, line_sources: Sequence[int]) -> None:
+        """Compare the ids with those of a first epoch that was planned and not committed.
+
+        It may have begun at later offsets than 0, and what is before them in a new topic would never be read.
+        line_sources: the number of the source of each line of an offset entry. Errors are those of `check`.
+        """
+        first = FirstTopics(store)
+        known = first.read()
+        if not known:
+            return
+        numbers = self._read.numbers(line_sources)
+        begun = False
+        for name, (number, _) in self._asked.items():
+            entry = store.get(paths.spark_source_path(numbers[name][number], 0))
+            offsets = None if entry is None else parse_initial_offsets(entry)
+            if offsets is not None and name in known:
+                begun, self._ids[name] = True, known[name]
+                self._compare(name, offsets)
+        if not begun:
+            first.delete()
+
+    def note_beginning(self, store: ObjectStore) -> None:
+        """Store the ids of the first epoch, after `look` and before its tasks read."""
+        if self._ids:
+            FirstTopics(store).create(self._ids)
 
     def look(self, before: str, now: str) -> None:
         """Ask before an epoch runs, if it reads topics that are new to the job.

@@ -1,7 +1,9 @@
 """Topics that are deleted and made anew under their names, on a real broker."""
 
 import itertools
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from mixedmode.connectors.kafka.admin import topic_ids
 from mixedmode.driver.restoring import restore_savepoint
 from mixedmode.driver.savepoints import take_savepoint
 from mixedmode.driver.topic_ids import TopicIds
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.job import Job, Source
 from tests.harness import manifests, output_rows, run
 from tests.kafka.records import DDL, Orders, job, parquet
@@ -95,6 +97,32 @@ def test_no_epoch_is_committed_whose_topic_is_made_anew_before_its_tasks_read(
     if is_first:
         run(passed_on(tmp_path, orders), spark)  # nothing was committed, so it begins with the new topic
         assert ids(tmp_path) == list(range(11, 41))
+
+
+def test_a_first_epoch_that_began_within_a_topic_is_not_repeated_over_another_one(
+    spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is committed, so no manifest has the ids. The first records of the new topic would never be read."""
+    orders = Orders.new(kafka, partitions=1)
+    orders.add(10)
+
+    def killed(*_: object) -> None:
+        msg = "killed"
+        raise RetryableError(msg)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TopicIds, "check_read", killed)
+        with pytest.raises(RetryableError, match="killed"):
+            run(passed_on(tmp_path, orders, starting="latest"), spark)
+    run_again = partial(run, passed_on(tmp_path, orders, starting="latest"), spark)
+    made_anew(orders, 30)
+    for _ in range(2):
+        with pytest.raises(InvalidJobError, match=rf"topics={orders.topic}, ids_now=.*, ids_before="):
+            run_again()
+    assert not manifests(tmp_path / "checkpoints")
+    rmtree(tmp_path / "checkpoints" / "spark")  # nothing is planned any more, so it begins as told
+    run_again(feed=[lambda: orders.add(2)])
+    assert ids(tmp_path) == [41, 42]
 
 
 def test_of_a_pattern_a_new_topic_is_read_and_one_made_anew_is_refused(
