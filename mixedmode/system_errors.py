@@ -33,6 +33,10 @@ NOT_A_FOLDER = ("there is a file where its folder should be", "Name another fold
 _NOT_A_FILE = ("there is a folder where its file should be", "Name another file, or remove the folder")
 _LONG = ("a name in the path is too long for the system", "Choose a shorter one")
 _CIRCLE = ("the links in the path lead in a circle", "Name another path, or correct the links")
+_TWO_DISKS = (
+    "two places are on different file systems, or mounts, between which a file cannot be linked or renamed",
+    "Have the whole folder on one of them: no folder in it may be a mount of its own, or a link to another disk",
+)
 _UNREACHED = ("a server does not take the connection, or ended it", "Check that it runs and can be reached")
 _WORDS = {
     errno.EMFILE: _FILES,
@@ -49,6 +53,7 @@ _WORDS = {
     errno.EISDIR: _NOT_A_FILE,
     errno.ENAMETOOLONG: _LONG,
     errno.ELOOP: _CIRCLE,
+    errno.EXDEV: _TWO_DISKS,
     errno.ECONNREFUSED: _UNREACHED,
     errno.ECONNRESET: _UNREACHED,
     errno.ECONNABORTED: _UNREACHED,

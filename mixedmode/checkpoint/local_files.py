@@ -244,7 +244,7 @@ def _link_new(unfinished: Path, target: Path) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno in _NO_LINK:
+        if error.errno in _NO_LINK - {errno.EXDEV}:
             what = "this filesystem has no hard links, which creating a file exactly once needs"
             raise OSError(errno.ENOTSUP, what, str(target)) from error
         raise

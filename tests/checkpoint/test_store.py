@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -329,6 +330,38 @@ def test_a_disk_without_hard_links_is_refused_by_name(folder: ObjectStore, monke
     monkeypatch.setattr(os, "link", failing(errno.EPERM))
     with pytest.raises(RetryableError, match="this filesystem has no hard links"):
         folder.put_new("a", b"1")
+
+
+def test_a_folder_within_that_is_a_mount_of_its_own_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For example manifests/, runs/, or a partition of an output. Also where both mounts are of one disk."""
+    folder, mount = ObjectStore(tmp_path), tmp_path / "mount"
+    local = tmp_path / "local"
+    local.write_bytes(b"1")
+
+    def between(call: Callable[..., object], source: Path, target: Path, **_: object) -> None:
+        if (mount in Path(source).parents) != (mount in Path(target).parents):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(source), None, str(target))
+        call(source, target)
+
+    for name in ("link", "rename", "replace"):
+        monkeypatch.setattr(os, name, partial(between, getattr(os, name)))
+    folder.put("staged", b"1")
+    calls: list[Callable[[], object]] = [
+        lambda: folder.put_new("mount/a", b"1"),
+        lambda: folder.put("mount/a", b"1"),
+        lambda: folder.put_file(local, "mount/a"),
+        lambda: folder.rename("staged", "mount/a"),
+    ]
+    for call in calls:
+        with pytest.raises(RetryableError) as caught:
+            call()
+        text = str(caught.value)
+        assert "two places are on different file systems, or mounts" in text
+        assert "no folder in it may be a mount of its own, or a link to another disk, then start again" in text
+        assert text.endswith(f"store={folder.url}, object=mount/a")
+    assert list(mount.iterdir()) == []
 
 
 def test_a_file_where_a_folder_should_be_is_retryable(tmp_path: Path) -> None:
