@@ -28,7 +28,12 @@ from mixedmode.operators.process.failures import (
     dead_letter,
     function_error,
 )
-from mixedmode.operators.process.function import AnyFunction, KeyedBatchProcessFunction, KeyedProcessFunction
+from mixedmode.operators.process.function import (
+    AdaptedFunction,
+    AnyFunction,
+    KeyedBatchProcessFunction,
+    KeyedProcessFunction,
+)
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError, as_frame
 from mixedmode.operators.process.timers import TimerQueue
@@ -104,6 +109,7 @@ class Calls:
         if broadcast is not None:
             self._context.broadcast = broadcast.rows_for(self._context)
         self._on_timer = function.on_timer
+        self._take_timer = function.take_timer if isinstance(function, AdaptedFunction) else None
         self._uses_clock = function.attributes.uses_clock
         self._is_guarded = step.on_error != "fail"
         self._names = [field.name for field in step.record_fields]
@@ -235,6 +241,9 @@ class Calls:
         context.current_watermark, self._is_firing = self._time.firing_us, True
         while (due := self._take_due(turns)) is not None:
             context.time_domain, context.timestamp = due
+            if self._take_timer is not None:
+                self._take_timer(due[1])
+                turns.drop_saved()
             self._call(self._on_timer, due[1], self._main.add, Call("on_timer", context.current_key, None, due[1]))
             if len(self._main.rows) >= SEAL_ROWS:
                 yield from self._passed_on()

@@ -123,6 +123,10 @@ class AdaptedFunction(KeyedProcessFunction, ABC):
     def bind(self, name: str, handle: State) -> None:
         """Use this handle as the state `name` from now on."""
 
+    @abstractmethod
+    def take_timer(self, timestamp: int) -> None:
+        """Note that a timer of the current key is used up. Called before `on_timer`, and kept if that fails."""
+
 
 class SparkProcessor(metaclass=ABCMeta):  # noqa: B024 - it is asked for by issubclass only
     """Stand-in for Spark's class StatefulProcessor: all classes that derive from that are of this class, too.

@@ -126,6 +126,10 @@ class Turns:
             self._saved = self._codec.saved(self.key.row)
         self.key.journal = []
 
+    def drop_saved(self) -> None:
+        """Forget the saved state, after a change outside of a call, which `undo` must not roll back."""
+        self._saved = None
+
     def keep(self) -> None:
         """Drop the saved state after a call. Before that, raise StateMismatchError if state cannot be stored."""
         try:

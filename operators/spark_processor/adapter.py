@@ -58,6 +58,10 @@ class ProcessorAdapter(AdaptedFunction):
         return self._time_mode
 
     @override
+    def take_timer(self, timestamp: int) -> None:
+        self._handle.timers.take(timestamp // 1000)
+
+    @override
     def close(self) -> None:
         self._processor.close()
 
@@ -78,7 +82,6 @@ class ProcessorAdapter(AdaptedFunction):
             expiredTimerInfo=ExpiredTimerInfo(expiry_ms),
         )
         yield from self._form.output_of(_iterated(result, "handleExpiredTimer"))
-        self._handle.timers.forget(expiry_ms)
 
     def _timer_values(self, context: Context) -> TimerValues:
         """Return the clock and the watermark of the call. Spark's watermark is 0 at the start; without a mode, -1."""

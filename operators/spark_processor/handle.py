@@ -39,10 +39,11 @@ class Timers:
         self.state: ValueState[Any] = ValueState(list[int])
         self._context: Context | None = None  #: of the current call
         self._firing_ms: int | None = None  #: the timer of the current call
+        self._listed_ms: int | None = None  #: the same, until the call deletes it
 
     def begin(self, context: Context, *, firing_ms: int | None = None) -> None:
         """Begin a call.  firing_ms: its timer."""
-        self._context, self._firing_ms = context, firing_ms
+        self._context, self._firing_ms, self._listed_ms = context, firing_ms, firing_ms
 
     def register(self, expiry_ms: int) -> None:
         """Register a timer; do nothing if there is one at this time."""
@@ -63,15 +64,18 @@ class Timers:
             context.timers.delete_event_time_timer(_micros(expiry_ms))
         else:
             context.timers.delete_processing_time_timer(_micros(expiry_ms))
-        self.forget(expiry_ms)
+        self.take(expiry_ms)
+        if expiry_ms == self._listed_ms:
+            self._listed_ms = None
 
     def times(self) -> list[int]:
-        """Return the times of the timers, in order."""
+        """Return the times of the timers, in order. A timer is among them until its call has ended, as in Spark."""
         self._current()
-        return list(self.state.value or [])
+        times = list(self.state.value or [])
+        return times if self._listed_ms is None else sorted([*times, self._listed_ms])
 
-    def forget(self, expiry_ms: int) -> None:
-        """Remove a timer from the list. A timer is in it until its call has ended, as in Spark."""
+    def take(self, expiry_ms: int) -> None:
+        """Remove a timer from the state."""
         self.state.value = [time for time in self.state.value or [] if time != expiry_ms] or None
 
     def _current(self) -> Context:

@@ -122,6 +122,31 @@ def test_a_failed_call_leaves_no_trace() -> None:
     assert [row["text"] for row in failing.take()] == ["(None, [10])", "((1,), [10, 30])"]
 
 
+def test_a_timer_whose_call_fails_is_used_up() -> None:
+    """It does not fire again, so it is not listed either, as a timer that is deleted in its call."""
+
+    class Failing(Told):
+        def told(self, row: Any, times: Any) -> Any:
+            if row.v:
+                for at in (1000, 2000, 3000, 9000):
+                    self.handle.registerTimer(at)
+            return list(self.handle.listTimers())
+
+        def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:
+            at = expiredTimerInfo.getExpiryTimeInMs()
+            if at != 2000:
+                self.handle.registerTimer(8000)
+                raise ValueError(at)
+            self.handle.deleteTimer(at)
+            yield Row(k=key[0], text=f"{at} {list(self.handle.listTimers())}")
+
+    failing = harness(Failing, time_mode="EventTime", event_time="t", on_error="skip")
+    failing.feed(rows(1))
+    failing.advance_watermark(4_000_000)
+    failing.feed(rows(0, t=4_000_000))
+    assert [row["text"] for row in failing.take()] == ["[1000, 2000, 3000, 9000]", "2000 [3000, 9000]", "[9000]"]
+
+
 def test_an_error_names_the_line_of_the_class() -> None:
     class Broken(Told):
         def told(self, row: Any, times: Any) -> Any:
