@@ -127,17 +127,23 @@ def test_rows_that_come_back_into_a_table_are_not_read_twice(spark: SparkSession
     for statement in ("TRUNCATE TABLE {}", "RESTORE TABLE {} TO VERSION AS OF 0"):
         spark.sql(statement.format(f"delta.`{path}`")).collect()
 
-    def check(begin: str, end: int, **options: bool) -> None:
-        opened = open_source(spark, source("delta", path, options=options), where="sources.sales")
+    def check(begin: str, end: int, starting: dict[str, Any] | None = None, **options: bool) -> None:
+        opened = open_source(spark, source("delta", path, options=options, starting=starting), where="sources.sales")
         assert isinstance(opened, ChecksReading)
         opened.check_reading(begin, json.dumps({"reservoirVersion": end}))
 
     for option in ("skipChangeCommits", "ignoreDeletes"):
         with pytest.raises(InvalidJobError, match=r"the Delta table was set back \(RESTORE\).*version=2, "):
-            check('{"reservoirVersion": 1}', 3, **{option: True})
+            check('{"reservoirVersion": 1}', 3, None, **{option: True})
     check('{"reservoirVersion": 3}', 4, skipChangeCommits=True)  # epochs after it
     check('{"reservoirVersion": 1}', 1, skipChangeCommits=True)  # and before it
-    check("-", 3, skipChangeCommits=True)  # a new job reads the table as it is
+    check("", 3, skipChangeCommits=True)  # a new job reads the table as it is
+    beginnings: list[dict[str, Any]] = [{"version": 0}, {"timestamp": "2020-01-01 00:00:00"}]
+    for starting in beginnings:  # but with `starting`, commit by commit
+        with pytest.raises(InvalidJobError, match=r"a time after the RESTORE in `starting`, .*version=2, place="):
+            check("", 3, starting, skipChangeCommits=True)
+    check("", 3, {"version": 3}, skipChangeCommits=True)
+    check("", 3, {"timestamp": "2100-01-01 00:00:00"}, skipChangeCommits=True)
     check('{"reservoirVersion": 1}', 3)  # Delta itself refuses the removal
 
 

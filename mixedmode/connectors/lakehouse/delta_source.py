@@ -16,6 +16,11 @@ __all__ = ["DeltaSource"]
 
 #: options of Delta's reader, in lower case, with which a stream reads past commits that remove rows
 _SKIPS_REMOVALS = ("skipchangecommits", "ignoredeletes", "ignorechanges")
+_READ_ANEW = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now."
+_BEGIN_LATER = (
+    "Name a version or a time after the RESTORE in `starting`, and give the job a new execution.checkpointing.dir; or "
+    "remove `starting`: the job then reads the table as it is now."
+)
 
 
 class DeltaSource(LakehouseSource, ChecksReading):
@@ -42,21 +47,35 @@ class DeltaSource(LakehouseSource, ChecksReading):
             self._check_restores(_version_of(before), _version_of(now))
 
     def _check_restores(self, first: int | None, last: int | None) -> None:
-        """first, last: the versions between which an epoch has read; None: it has read what there was at the start."""
-        if first is None or last is None:
+        """first, last: the versions between which an epoch has read.
+
+        first: None for the first epoch. Without `starting`, that reads the table as it is, and no commit by itself.
+        """
+        begins = first is None
+        if last is None or (begins and self.source.starting is None):
             return
         history = f"DESCRIBE HISTORY {self._place} LIMIT"
         (newest,) = self.session.sql(f"{history} 1").collect()
-        rows = self.session.sql(f"{history} {max(newest.version - first, 0) + 1}").where("operation = 'RESTORE'")
+        oldest = self._oldest_read(first)
+        rows = self.session.sql(f"{history} {max(newest.version - oldest, 0) + 1}").where("operation = 'RESTORE'")
+        if begins and self.start_ms is not None:
+            rows = rows.where(f"unix_millis(timestamp) >= {self.start_ms}")
         for row in rows.collect():
-            if first <= row.version <= last and self._reads_restored(row.operationMetrics):
+            if oldest <= row.version <= last and self._reads_restored(row.operationMetrics):
                 msg = (
                     f"{self.where}: the Delta table was set back (RESTORE), and its stream, which skips the removal "
                     "of rows as the source's options say, would read rows again that have come back. Nothing of the "
-                    "epoch was committed. Give the job a new execution.checkpointing.dir and output: it then reads "
-                    f"the table as it is now. version={row.version}, place={self.source.place}"
+                    f"epoch was committed. {_BEGIN_LATER if begins else _READ_ANEW} version={row.version}, "
+                    f"place={self.source.place}"
                 )
                 raise InvalidJobError(msg)
+
+    def _oldest_read(self, first: int | None) -> int:
+        """Return the version with which an epoch begins; 0 if only a time is known.  first: see _check_restores."""
+        if first is not None:
+            return first
+        assert self.source.starting is not None, self.source
+        return self.source.starting.version or 0
 
     def _reads_restored(self, metrics: Mapping[str, str]) -> bool:
         """Return whether a stream reads files that came back; with skipChangeCommits, it skips a commit that also
