@@ -1,6 +1,7 @@
 """A table as an output, epoch by epoch: repeats, crashes between any two steps, going back, and others who write."""
 
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.checkpoint import output_paths
 from mixedmode.checkpoint.contents import contents_after
 from mixedmode.checkpoint.types import Epoch, Generation, StagedFile
+from mixedmode.connectors.lakehouse import iceberg, iceberg_branches
 from mixedmode.connectors.lakehouse.delta import DeltaTable
 from mixedmode.connectors.lakehouse.sink import LakehouseSink
 from mixedmode.connectors.lakehouse.table import Commit, Mark
@@ -246,7 +248,12 @@ def test_a_job_goes_on_after_a_rollback_that_did_not_end(
         return spark_sql(statement, *args, **kwargs)
 
     spark_sql = session.sql
+
+    def set_back(*_: object) -> None:
+        sql("CALL")
+
     monkeypatch.setattr(session, "sql", sql)
+    monkeypatch.setattr(iceberg, "set_back", set_back)
     with pytest.raises(RetryableError):
         later.sink.roll_back(Epoch(after))
     monkeypatch.undo()
@@ -299,6 +306,100 @@ def test_a_start_over_a_copy_of_the_folder_ends_before_it_writes(
         copy.publish(1, [("copy", 1)])
     output.publish(2, [("a", 2)])
     assert output.rows() == [("a", 0), ("a", 1), ("a", 2)]
+
+
+class Paused:
+    """A start that is paused before a call of its table, while `then` runs; its first try only."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, then: Callable[[], object]) -> None:
+        self.tries = 0
+        call = getattr(owner, name)
+
+        def paused(*args: Any, **kwargs: Any) -> Any:
+            self.tries += 1
+            if self.tries == 1:
+                then()
+            return call(*args, **kwargs)
+
+        monkeypatch.setattr(owner, name, paused)
+
+
+def keeping_staged(old: Output, staged: Sequence[StagedFile], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a start read its staged files from a copy, as if it had read them before another start deletes them."""
+    copy = old.base / "read before"
+    copy.mkdir()
+    files = [shutil.copy(f"{old.sink.store.url.removeprefix('file://')}/{file.staged_path}", copy) for file in staged]
+    monkeypatch.setattr(old.sink, "_rows", lambda _: old.sink._table.session.read.parquet(*map(str, files)))
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_of_two_starts_that_commit_an_epoch_to_an_iceberg_table_one_does(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The old one has looked at the history and is paused. The new one publishes this epoch and the next one."""
+    old = Output(spark, "iceberg", tmp_path, mode=mode)
+    old.publish(0, [("a", 0)])
+    staged = old.stage(1, [("a", 1)])
+    new = old.again()
+
+    def publish() -> None:
+        new.sink.publish(Epoch(1), staged)
+        new.publish(2, [("a", 2)])
+
+    keeping_staged(old, staged, monkeypatch)
+    paused = Paused(monkeypatch, old.sink._table, "write", publish)
+    with pytest.raises(FencedError, match="epoch=1, latest_published=2"):
+        old.sink.publish(Epoch(1), staged)
+    assert paused.tries == 1
+    assert new.rows() == ([("a", 2)] if mode == "merge" else [("a", 0), ("a", 1), ("a", 2)])
+    new.publish(3, [("b", 3)])
+    assert new.rows()[-1] == ("b", 3)
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+@pytest.mark.parametrize("place", ["sql", "publish"])
+def test_a_start_that_others_overtake_writes_nothing_to_an_iceberg_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, place: str
+) -> None:
+    """It is paused before the statement that writes its branch, or before the table takes the branch over. Meanwhile
+    the job goes back, and somebody else writes to the table.
+    """
+    old = Output(spark, "iceberg", tmp_path, mode=mode)
+    old.publish(0, [("a", 0)])
+    old.publish(1, [("b", 1)])
+    staged = old.stage(2, [("old", 2)])
+    new = old.again()
+
+    def go_back() -> None:
+        new.sink.roll_back(Epoch(0))
+        new.write_beside(("z", 9))
+
+    keeping_staged(old, staged, monkeypatch)
+    owner = iceberg_branches.EpochBranch if place == "publish" else old.sink
+    Paused(monkeypatch, owner, "publish" if place == "publish" else "_put", go_back)
+    with pytest.raises(FencedError, match="epoch=2, latest_published=0"):
+        old.sink.publish(Epoch(2), staged)
+    assert new.rows() == [("a", 0), ("z", 9)]
+    new.publish(1, [("c", 1)])
+    assert new.rows() == [("a", 0), ("c", 1), ("z", 9)]
+    table = new.sink._table
+    assert [row.name for row in table.session.read.table(f"{table.name}.refs").collect()] == ["main"]
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_an_epoch_whose_branch_others_have_overtaken_is_known_by_its_mark(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """Rows that are appended are taken over after those of others; a merge is done again."""
+    output = Output(spark, "iceberg", tmp_path, mode=mode)
+    paused = Paused(monkeypatch, iceberg_branches.EpochBranch, "publish", lambda: output.write_beside(("z", 9)))
+    output.publish(0, [("a", 0)])
+    assert paused.tries == {"append": 1, "merge": 2}[mode]
+    assert output.rows() == [("a", 0), ("z", 9)]
+    later = output.again()
+    assert (later.sink.newest_published(), later.sink.is_new()) == (0, False)
+    later.publish(1, [("b", 1)])
+    assert later.rows() == [("a", 0), ("b", 1), ("z", 9)]
 
 
 @pytest.mark.parametrize("kind", ICEBERG_BY_DEFAULT)

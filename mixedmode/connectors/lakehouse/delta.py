@@ -13,7 +13,7 @@ to the next past (`newest_mark`).
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 from py4j.protocol import Py4JError
@@ -83,6 +83,10 @@ class DeltaTable(LakeTable):
     def knows_its_beginning(self) -> bool:
         versions = self.session.sql(f"DESCRIBE HISTORY {self.name}").selectExpr("min(version)").collect()
         return bool(versions[0][0] == 0)
+
+    @override
+    def committing(self, output: tuple[str, str]) -> AbstractContextManager[None]:
+        return nullcontext()  # the transaction id of the commit refuses a repeat
 
     @override
     def write(self, sql: str, mark: Mark) -> None:

@@ -33,6 +33,9 @@ _CONFLICT = re.compile(
     r"Transaction conflict detected|(?:MetadataChanged|ProtocolChanged|ConcurrentWrite|ConcurrentTransaction)Exception"
     r"|Found (?:new )?conflicting|Found concurrently added DV|Missing required files to delete"
     r"|Cannot commit, (?:missing data files|found new)|CommitFailedException"
+    # an epoch in a branch of Iceberg, which another start, or another commit, has overtaken
+    r"|Branch does not exist|[Cc]annot use branch|not append, dynamic overwrite, or fast-forward|Cannot fast-forward"
+    r"|Duplicate request to cherry pick"
 )
 _NEW_JOB = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now"
 _NEW_COLUMNS = re.compile(r"\[(DELTA_SCHEMA_CHANGED\w*)\]")

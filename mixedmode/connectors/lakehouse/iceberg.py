@@ -1,23 +1,27 @@
 # ruff: noqa: S608 - only names are inserted into statements, each of them quoted
 """An Iceberg table: the mark of a commit is a property of its snapshot.
 
-Iceberg cannot refuse a second commit of the same epoch, so the sink reads the snapshots right before it writes. Going
-back rolls the table back to a snapshot. Later snapshots are then no longer ancestors of the current state, so no note
-is necessary.
+An epoch is written to a branch first (iceberg_branches.py), as Iceberg itself would commit it twice. Going back rolls
+the table back to a snapshot. Later snapshots are then no longer ancestors of the current state, so no note is
+necessary.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.config.calls import quoted
+from mixedmode.connectors.lakehouse.iceberg_branches import MARK_OF_BRANCH, MARK_OF_COPY, EpochBranch, set_back
 from mixedmode.connectors.lakehouse.table import Commit, LakeTable, Mark, create_sql, parse_mark
 
 _PROPERTY = "mixedmode"
-_SET_PROPERTY = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
+_SET_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _REPLACE = "replace"  # the operation of a compaction
 #: Iceberg has no smaller integer types
@@ -31,10 +35,8 @@ class IcebergTable(LakeTable):
         """`session` is used by this sink only. A path is a table of its own catalog, in the folder around it."""
         self.session = session
         parts = _of_path(session, path) if path else (table or "").split(".")
-        is_catalog = session.conf.get(f"spark.sql.catalog.{parts[0]}", None) is not None
-        self._catalog = parts[0] if is_catalog else "spark_catalog"
-        self._in_catalog = ".".join(map(quoted, parts[1:] if is_catalog else parts))
         self.name = ".".join(map(quoted, parts))
+        self._branch: EpochBranch | None = None  #: of the epoch that is being written
 
     @override
     def create(self, schema: StructType, partition_by: Sequence[str]) -> None:
@@ -47,7 +49,7 @@ class IcebergTable(LakeTable):
     @override
     def commits(self, output: tuple[str, str]) -> Iterator[Commit]:
         for row in self._ancestors():
-            mark = parse_mark(row.summary.get(_PROPERTY))
+            mark = parse_mark(row.summary.get(_PROPERTY, row.summary.get(MARK_OF_COPY)))
             own = mark is not None and (mark.job, mark.output) == output
             yield Commit(row.snapshot_id, mark if own else None, row.operation != _REPLACE)
 
@@ -56,18 +58,40 @@ class IcebergTable(LakeTable):
         ancestors = self._ancestors()
         return not ancestors or ancestors[-1].parent_id is None
 
+    @property
+    @override
+    def target(self) -> str:
+        return self.name if self._branch is None else self._branch.target
+
+    @override
+    @contextmanager
+    def committing(self, output: tuple[str, str]) -> Iterator[None]:
+        branch = EpochBranch(self.session, self.name, output)
+        branch.begin()
+        self._branch = branch
+        try:
+            yield
+        finally:
+            self._branch = None
+            with suppress(PySparkException, Py4JError):  # else the next attempt removes it
+                branch.end()
+
     @override
     def write(self, sql: str, mark: Mark) -> None:
-        self.session.conf.set(_SET_PROPERTY, mark.to_text())
+        names = [_PROPERTY, *([] if self._branch is None else [MARK_OF_BRANCH])]
+        for name in names:
+            self.session.conf.set(f"{_SET_PROPERTY}{name}", mark.to_text())
         try:
             self.session.sql(sql).collect()
         finally:
-            self.session.conf.unset(_SET_PROPERTY)
+            for name in names:
+                self.session.conf.unset(f"{_SET_PROPERTY}{name}")
+        if self._branch is not None:
+            self._branch.publish(appends=sql.startswith("INSERT"))
 
     @override
     def go_back(self, to: Commit, newest: Mark, mark: Mark) -> None:
-        call = f"CALL {quoted(self._catalog)}.system.rollback_to_snapshot('{self._in_catalog}', {to.number})"
-        self.session.sql(call).collect()
+        set_back(self.session, self.name, (mark.job, mark.output), to.number)
 
     @override
     def lost_file(self, to: Commit) -> str | None:
@@ -75,7 +99,9 @@ class IcebergTable(LakeTable):
 
     @override
     def note(self, newest: Mark, mark: Mark) -> None:
-        self.write(f"INSERT INTO {self.name} SELECT * FROM {self.name} WHERE false", mark)
+        with self.committing((mark.job, mark.output)):
+            self.session.sql(f"REFRESH TABLE {self.name}").collect()
+            self.write(f"INSERT INTO {self.target} SELECT * FROM {self.name} WHERE false", mark)
 
     def _ancestors(self) -> list[Row]:
         """Return the snapshots that led to the current state of the table, newest first."""

@@ -212,6 +212,10 @@ class LakehouseSink(StagedSink):
         reach("table-committed", before)
 
     def _publish(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
+        with self._table.committing(self._output):
+            self._publish_once(epoch, staged)
+
+    def _publish_once(self, epoch: Epoch, staged: Sequence[StagedFile]) -> None:
         waiting = [file for file in staged if self.store.exists(file.staged_path)]
         newest = self._newest_mark()
         if newest is None and self._content != NOTHING:
@@ -246,9 +250,9 @@ class LakehouseSink(StagedSink):
         rows = self._rows(staged)
         if prepared.merges:
             last_rows(rows, prepared.columns).createOrReplaceTempView(STAGED_VIEW)
-            return merge_sql(self._table.name, prepared.columns)
+            return merge_sql(self._table.target, prepared.columns)
         rows.createOrReplaceTempView(STAGED_VIEW)
-        return insert_sql(self._table.name, prepared.names)
+        return insert_sql(self._table.target, prepared.names)
 
     def _replace(self, staged: Sequence[StagedFile]) -> None:
         """Replace all rows by those of a batch run. There is no repeat: a batch run that fails starts over."""

@@ -8,6 +8,7 @@ itself says which epochs it has, and no second record can disagree with it.
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, Protocol
 
@@ -121,6 +122,18 @@ class LakeTable(Protocol):
     @abstractmethod
     def knows_its_beginning(self) -> bool:
         """Return whether the oldest commits of the table are still known."""
+
+    @property
+    def target(self) -> str:
+        """Return the name in SQL of what a statement for an epoch writes, within `committing`."""
+        return self.name
+
+    @abstractmethod
+    def committing(self, output: tuple[str, str]) -> AbstractContextManager[None]:
+        """Begin the commit of an epoch, before the history is looked at.
+
+        If another start commits an epoch after that, or sets the table back, `write` within the block fails.
+        """
 
     @abstractmethod
     def write(self, sql: str, mark: Mark) -> None:
