@@ -209,6 +209,8 @@ def test_every_line_that_is_not_doubtful_has_the_values_of_spark(
             '{"l":"1"}',
             '{"dt":"2001-2-3"}',
         ),
+        # a time of the day on which Spark reads it, and a number of seconds
+        *('{"ts":"12:30"}', '{"tn":"12:30:00"}', '{"ts":"T12:30"}', '{"ts":1700000000}', '{"ts":1700000000000000}'),
         *('{"ts":"2001-02-03 10:11:12Z"}\n{"ts":"2001-02-03"}', '\ufeff{"l":1}', '{"l":1}\r{"l":2}'),
     ],
 )
