@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from threading import Lock
 
@@ -37,18 +38,17 @@ class Page:
 class EntryReader:
     """Opens the runs of a checkpoint as they are needed, and keeps them open. Thread-safe."""
 
-    def __init__(
-        self, fetched: FetchedRuns, max_parallelism: int, folder: Path, memory: Path | None, cache_bytes: int
-    ) -> None:
-        """folder: for links to the runs.  memory: see RunsReader."""
+    def __init__(self, fetched: FetchedRuns, max_parallelism: int, folder: Path, cache_bytes: int) -> None:
+        """folder: for links to the runs."""
         self._fetched = fetched
         self._max_parallelism = max_parallelism
-        self._folder, self._memory = folder, memory
+        self._folder = folder
         self._cache_bytes = cache_bytes
         self._lock = Lock()
         self._ranges: dict[tuple[str, int], tuple[UncutRange, ...]] = {}
         self._open: dict[ReaderPlace, RunsReader] = {}
         self._used = set[ReaderPlace]()
+        self._numbers = count()  # of folders; that of a reader that did not open is not used again
         self.is_closed = False
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class EntryReader:
                 if found.groups.start <= group < found.groups.end:
                     place = (step, state_id, found.groups.start)
                     if place not in self._open:
-                        self._open[place] = self._opened(len(self._open), found.runs)
+                        self._open[place] = self._opened(found.runs)
                     self._used.add(place)
                     return self._open[place]
         return None
@@ -138,10 +138,9 @@ class EntryReader:
         with self._lock:
             self._used.clear()
 
-    def _opened(self, number: int, runs: Sequence[RunFile]) -> RunsReader:
+    def _opened(self, runs: Sequence[RunFile]) -> RunsReader:
         fetches = [partial(self._fetched.link, run) for run in runs]
-        memory = None if self._memory is None else self._memory / str(number)
-        return RunsReader(self._folder / str(number), fetches, cache_bytes=self._cache_bytes, memory=memory)
+        return RunsReader(self._folder / str(next(self._numbers)), fetches, cache_bytes=self._cache_bytes)
 
 
 class _Taken:

@@ -35,7 +35,7 @@ from mixedmode.keys import KeyGroupRange
 from mixedmode.queryable.cursor import cursor_of, epoch_of_page, position_of
 from mixedmode.queryable.entries import EntryReader, ReaderPlace
 from mixedmode.queryable.fetched import FetchedRuns
-from mixedmode.queryable.folders import memory_folder, reader_folder
+from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.keys import places_of_keys, question_of
 from mixedmode.queryable.leased import LEASE_SECONDS, check_lease, leased
 from mixedmode.queryable.parts import Moment, StateView
@@ -96,9 +96,7 @@ class StateSnapshot:
         self._stack = ExitStack()
         folder = self._stack.enter_context(reader_folder())
         fetched = fetched or FetchedRuns(store, folder / "fetched")
-        parent = memory_folder()
-        memory = None if parent is None else self._stack.enter_context(reader_folder(parent))
-        self._entries = EntryReader(fetched, manifest.max_parallelism, folder, memory, _CACHE_BYTES)
+        self._entries = EntryReader(fetched, manifest.max_parallelism, folder, _CACHE_BYTES)
         self._stack.callback(self._give_up)
         self._stack.callback(self._entries.close)
         self._views: dict[str, dict[str, StateView]] = {}

@@ -3,11 +3,7 @@
 import threading
 from pathlib import Path
 
-import pytest
-
-from mixedmode.checkpoint.private_folder import is_private
-from mixedmode.queryable import folders
-from mixedmode.queryable.folders import memory_folder, reader_folder
+from mixedmode.queryable.folders import reader_folder
 
 
 def test_a_folder_is_deleted_with_its_reader(tmp_path: Path) -> None:
@@ -23,22 +19,6 @@ def test_the_next_reader_removes_the_folder_of_a_crashed_one_and_no_other(tmp_pa
     (crashed / "run").write_text("state")
     with reader_folder(tmp_path) as living, reader_folder(tmp_path) as other:
         assert sorted(tmp_path.iterdir()) == sorted([living, other])
-
-
-def test_a_folder_in_memory_is_private_or_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folders, "_MEMORY", tmp_path)
-    monkeypatch.setattr(folders, "_MEMORY_BYTES_MIN", 0)
-    found = memory_folder()
-    assert found is not None
-    assert is_private(found)
-    assert found.is_relative_to(tmp_path)
-    found.parent.chmod(0o777)
-    assert memory_folder() is None, "others can write to it"
-    monkeypatch.setattr(folders, "_MEMORY", tmp_path / "absent")
-    assert memory_folder() is None
-    monkeypatch.setattr(folders, "_MEMORY", tmp_path)
-    monkeypatch.setattr(folders, "_MEMORY_BYTES_MIN", 2**62)
-    assert memory_folder() is None, "it has too little room"
 
 
 def test_many_readers_at_once_keep_their_folders(tmp_path: Path) -> None:

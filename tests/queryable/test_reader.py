@@ -9,6 +9,7 @@ import pytest
 from mixedmode.errors import RetryableError
 from mixedmode.state.fixed_bytes import FixedBytes
 from mixedmode.state.rocksdb import RunWriter
+from mixedmode.state.rocksdb.manifest_file import run_path
 from mixedmode.state.rocksdb.reader import RunsReader
 
 PREFIX = b"\0\0\0"
@@ -30,13 +31,11 @@ def link(source: Path, target: Path) -> None:
     target.hardlink_to(source)
 
 
-@pytest.mark.parametrize("memory", [None, "memory"])
-def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(memory: str | None, tmp_path: Path) -> None:
+def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(tmp_path: Path) -> None:
     older = a_run(tmp_path / "1", {b"a": b"1", b"b": b"1", b"c": b"1"})
     newer = a_run(tmp_path / "2", {b"b": b"2", b"c": None, b"d": b"2"})
-    place = None if memory is None else tmp_path / memory
     runs = [partial(link, older), partial(link, newer)]
-    reader = RunsReader(tmp_path / "reader", runs, cache_bytes=0, memory=place)
+    reader = RunsReader(tmp_path / "reader", runs, cache_bytes=0)
     expected = {b"a": b"1", b"b": b"2", b"d": b"2"}
     found = reader.scan(PREFIX, PREFIX + b"\xff")
     assert dict(zip(found.keys, found.values, strict=True)) == {PREFIX + key: value for key, value in expected.items()}
@@ -70,7 +69,7 @@ def test_a_scan_over_a_damaged_block_fails_instead_of_ending_early(tmp_path: Pat
     run = a_run(tmp_path / "1", {number.to_bytes(4, "big"): number.to_bytes(40, "big") for number in range(9000)})
     reader = RunsReader(tmp_path / "reader", [partial(copy, run)], cache_bytes=0)
     assert len(reader.scan(PREFIX, PREFIX + b"\xff").keys) == 9000
-    stored = tmp_path / "reader" / "0.sst"
+    stored = run_path(tmp_path / "reader", 0)
     data = bytearray(stored.read_bytes())
     data[len(data) // 2] ^= 1
     stored.write_bytes(data)

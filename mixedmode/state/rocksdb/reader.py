@@ -1,10 +1,11 @@
-"""A reader of committed runs for programs outside of the job: a private database that ingests links to the runs.
+"""A reader of committed runs for programs outside of the job: a private database of links to the runs.
 
 It shares no folder and no lock with the replicas of the job. The runs are whole files: the caller asks only for keys of
 key groups in which all entries of all these files are valid (checkpoint/runs.py).
 
-RocksDB syncs its own small files while it holds the interpreter's lock: with a busy disk, all threads of the process
-would wait for it at each new epoch. So the database may be in a folder in memory. It has symbolic links to the runs.
+Nothing is ever written to the database, so it is opened for reading, with a list of the runs as its MANIFEST
+(manifest_file.py). RocksDB would sync each run that it ingests, and its own files, while it holds the interpreter's
+lock: with a busy disk, all threads of the process waited for it at each new epoch.
 
 Invariant (tests/queryable/test_reader.py): the newest value of a key counts, and a deleted key does not exist.
 """
@@ -16,13 +17,14 @@ from pathlib import Path
 from threading import Condition
 from typing import Any
 
-from rocksdict import IngestExternalFileOptions, Rdict, ReadOptions
+from rocksdict import AccessType, Rdict, ReadOptions
 
 from mixedmode.errors import InvalidJobError, MixedmodeError, RetryableError
 from mixedmode.state.arrow_bytes import joined
 from mixedmode.state.backend import StateRange
 from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 from mixedmode.state.rocksdb.backend import KEYS_PER_CALL
+from mixedmode.state.rocksdb.manifest_file import run_path, write_manifest
 from mixedmode.state.rocksdb.options import replica_options
 from mixedmode.state.rocksdb.writer import TOMBSTONE
 from mixedmode.system_errors import too_many_files
@@ -37,29 +39,22 @@ Fetch = Callable[[Path], None]
 
 
 class RunsReader:
-    """An open database of runs, oldest first. Thread-safe. The caller deletes the folders after `close`."""
+    """An open database of runs, oldest first. Thread-safe. The caller deletes the folder after `close`."""
 
-    def __init__(self, folder: Path, runs: Sequence[Fetch], *, cache_bytes: int, memory: Path | None = None) -> None:
-        """runs: functions that create a private link or copy of a run. Raise RetryableError if the disk fails.
-
-        memory: a folder in memory for the database; None: `folder` has it, too.
-        """
+    def __init__(self, folder: Path, runs: Sequence[Fetch], *, cache_bytes: int) -> None:
+        """runs: functions that create a private link or copy of a run. Raise RetryableError if the disk fails."""
         self._folder = folder
-        self._database_folder = memory or folder
         self._changed = Condition()  # of the two attributes below
         self._reads, self._is_closed = 0, False
         with _local(folder):
-            for each in (folder, self._database_folder):
-                each.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True)
+            for number, fetch in enumerate(runs):
+                fetch(run_path(folder, number))
+            write_manifest(folder, [run_path(folder, number).stat().st_size for number in range(len(runs))])
             options = replica_options(cache_bytes)
-            options.set_disable_auto_compactions(True)
-            path = str(self._database_folder / "db")
-            self._database = Rdict(path, options=options, column_families={"default": options})
-            try:
-                self._ingest(runs)
-            except BaseException:
-                self._database.close()
-                raise
+            self._database = Rdict(
+                str(folder), options, column_families={"default": options}, access_type=AccessType.read_only()
+            )
 
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each stored key; None if it has none."""
@@ -118,21 +113,6 @@ class RunsReader:
             with self._changed:
                 self._reads -= 1
                 self._changed.notify_all()
-
-    def _ingest(self, runs: Sequence[Fetch]) -> None:
-        """Ingest all runs by one call. RocksDB gives files that overlap their sequence numbers in the given order."""
-        links = []
-        for number, fetch in enumerate(runs):
-            copy, link = self._folder / f"{number}.sst", self._database_folder / f"incoming-{number}.sst"
-            fetch(copy)
-            link.symlink_to(copy)
-            links.append(link)
-        options = IngestExternalFileOptions()
-        options.set_move_files(True)
-        if links:
-            self._database.ingest_external_file([str(link) for link in links], options)
-        for link in links:
-            link.unlink(missing_ok=True)
 
 
 def joined_ranges(parts: Sequence[StateRange]) -> StateRange:
