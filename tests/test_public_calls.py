@@ -28,6 +28,7 @@ INSIDE = {
     "where",
     "manifest",
     "tables",
+    "plain_rows",
     "read_keys",
     "places",
     "prepare",

@@ -68,7 +68,10 @@ class EntryReader:
         if position is not None:
             spans = after_position(spans, position)
         if part.is_exact and question.keys is not None and limit is None:
-            return Page(_table(view, self._points(operator, part.state_id, spans)), None)
+            keys = [span.start for span in spans]
+            values = self.values(operator, part.state_id, [span.group for span in spans], keys)
+            pairs = [(key, value) for key, value in zip(keys, values, strict=True) if value is not None]
+            return Page(part.decode(StateRange([key for key, _ in pairs], [value for _, value in pairs])), None)
         found = _Taken(limit)
         pieces = self._pieces(operator, view, question, spans, found)
         return Page(_table(view, pieces), found.next)
@@ -82,15 +85,20 @@ class EntryReader:
         spans = tuple(span for span in spans if groups.start <= span.group < groups.end)
         yield from _tables(view, self._pieces(operator, view, question, spans, _Taken(None)))
 
-    def _points(self, operator: OperatorState, state_id: int, spans: Sequence[Span]) -> Iterator[StateRange]:
-        by_reader: dict[RunsReader, list[bytes]] = {}
-        for span in spans:
-            reader = self._reader(operator, state_id, span.group)
+    def values(
+        self, operator: OperatorState, state_id: int, groups: Sequence[int], keys: Sequence[bytes]
+    ) -> list[bytes | None]:
+        """Return the value of each stored key (n,), None if it has none.  groups (n,): their key groups."""
+        places: dict[RunsReader, list[int]] = {}
+        for place, group in enumerate(groups):
+            reader = self._reader(operator, state_id, group)
             if reader is not None:
-                by_reader.setdefault(reader, []).append(span.start)
-        for reader, keys in by_reader.items():
-            pairs = [(key, value) for key, value in zip(keys, reader.read(keys), strict=True) if value is not None]
-            yield StateRange([key for key, _ in pairs], [value for _, value in pairs])
+                places.setdefault(reader, []).append(place)
+        found: list[bytes | None] = [None] * len(keys)
+        for reader, own in places.items():
+            for place, value in zip(own, reader.read([keys[place] for place in own]), strict=True):
+                found[place] = value
+        return found
 
     def _pieces(
         self, operator: OperatorState, view: StateView, question: Question, spans: Sequence[Span], taken: "_Taken"

@@ -1,6 +1,6 @@
 """A part of a step's state: where its entries are, and what they mean."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -38,6 +38,7 @@ class Part:
 
     `decode` turns entries of whole keys into rows. `bytes_before`: how many bytes are between state id and key; then
     entries are ordered by a time before the key. `is_exact`: nothing follows the key, so a key has one entry.
+    `columns`, of an exact part: turns the values of entries into the columns behind the key columns, a row for each.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Part:
     decode: Callable[[StateRange], pa.Table]
     bytes_before: int = 0
     is_exact: bool = False
+    columns: Callable[[Sequence[bytes]], Mapping[str, pa.Array]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

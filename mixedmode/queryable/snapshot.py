@@ -39,6 +39,7 @@ from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.keys import places_of_keys, question_of
 from mixedmode.queryable.leased import LEASE_SECONDS, check_lease, leased
 from mixedmode.queryable.parts import Moment, StateView
+from mixedmode.queryable.points import PlainRows, read_plain
 from mixedmode.queryable.spans import Question
 from mixedmode.queryable.views import views_of
 
@@ -137,8 +138,12 @@ class StateSnapshot:
         return self._entries.used()
 
     def prepare(self, places: Collection[ReaderPlace]) -> None:
-        """Open the files of these places before the first read."""
+        """Open the files of these places, and make the views of their steps, before the first read."""
         self._entries.prepare(self._manifest.operators, places)
+        steps = {step for step, *_ in places}
+        for operator in self._manifest.operators:
+            if operator.operator_id in steps:
+                self._views_of(operator)
 
     def _give_up(self) -> None:
         if self._lease is not None:
@@ -214,6 +219,15 @@ class StateSnapshot:
         page = self._entries.page(operator, view, question, None, None)
         places = places_of_keys(page.table, view.key_fields, question.keys)
         return StateAnswer(page.table, self.epoch, step, view.part.name, None, _without_rows(places)), places
+
+    def plain_rows(self, step: str, texts: Sequence[str], name: str | None = None) -> PlainRows | None:
+        """Return the rows of keys in texts, without a table; None if a key or the part is not plain (points.py).
+
+        Then `read_keys` has the answer. The rest is as in `read`.
+        """
+        operator = self._operator(step)
+        view = self._view(operator, name)
+        return read_plain(self._entries, operator, view, texts, max_parallelism=self._manifest.max_parallelism)
 
     def tables(
         self,

@@ -98,7 +98,9 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
     match operator:
         case AggregateOperator() | MultisetAggregateOperator():
             is_exact = isinstance(operator, AggregateOperator)
-            part = Part("result", operator.states[0].state_id, _snapshot(operator), is_exact=is_exact)
+            columns = _results(operator) if isinstance(operator, AggregateOperator) else None
+            state_id = operator.states[0].state_id
+            part = Part("result", state_id, _snapshot(operator), is_exact=is_exact, columns=columns)
             return [_keyed(operator.key_schema, part)]
         case TopOperator():
             return [_keyed(operator.layout.key_schema, Part("rows", 0, _snapshot(operator)))]
@@ -165,6 +167,13 @@ def _snapshot(
         return changes.upserts().drop_columns([OP_COLUMN])
 
     return table
+
+
+def _results(operator: AggregateOperator) -> Callable[[Sequence[bytes]], dict[str, pa.Array]]:
+    """Return a function from stored values to results. An entry is of a key that exists: others are deleted."""
+    codec, aggregator = RowCodec(operator.states[0].fields), operator.aggregator
+    names = [field.name for field in aggregator.result_fields]
+    return lambda values: dict(zip(names, aggregator.results(codec.unpack(values)), strict=True))
 
 
 def _time_windows(operator: TimeWindowAggregateOperator, found: StateRange, moment: Moment) -> pa.Table:

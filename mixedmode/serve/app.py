@@ -3,21 +3,18 @@
 GET   /  /assets/...                                     the page, from memory: no path of a request names a file
 GET   /healthz  /readyz  /metrics
 GET   /api/v1/{jobs,job,epochs,checkpoints,timeline}     ?job=ID  ?limit=N  ?before=EPOCH
-GET   /api/v1/state  /api/v1/state/STEP                  state.py
+GET   /api/v1/state  /api/v1/state/STEP                  state_routes.py
 GET   /api/v1/events                                     Server-Sent Events
 POST  /api/v1/{savepoint,rescale,pause,resume,stop,drain}of a running job
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
 from typing import Any
 
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -35,16 +32,7 @@ from mixedmode.serve.control import Busy, Control
 from mixedmode.serve.documents import Document
 from mixedmode.serve.guard import BODY_BYTES_MAX, Guard, error_response, json_response
 from mixedmode.serve.metrics import CONTENT_TYPE, JobMetrics
-from mixedmode.serve.point_reads import PointReads
-from mixedmode.serve.state import (
-    ARROW,
-    StateQuestion,
-    arrow_stream,
-    prefers_arrow,
-    rows_document,
-    steps_document,
-    steps_epoch,
-)
+from mixedmode.serve.state_routes import StateReads, StateRequest
 from mixedmode.serve.stream import Hub, frame
 from mixedmode.serve.view import EPOCHS_KEPT, JobView
 
@@ -52,9 +40,6 @@ __all__ = ["OPERATIONS", "Site", "application"]
 
 OPERATIONS = ("savepoint", "rescale", "pause", "resume", "stop", "drain")
 BODY_SECONDS = 10.0
-_STATE_READS = 4  # at the same time; more would only wait for one another
-_SCANS_WAITING = 256
-_POINTS_WAITING = 4096
 POLL_SECONDS = 2.0  # how often a stream over checkpoint folders looks for new epochs
 _EPOCHS_DEFAULT = 500
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -90,8 +75,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 
 def application(site: Site, tokens: Tokens) -> Guard:
     """Return the application with its checks."""
-    page, limiter = page_files(), CapacityLimiter(_STATE_READS)
-    reads_of_state = {name: _Reads(kept, limiter, PointReads(kept, limiter)) for name, kept in site.states.items()}
+    page = page_files()
     routes = [Route(path, partial(_file, *found)) for path, found in page.items()]
     routes += [
         Route("/healthz", _healthz),
@@ -99,8 +83,6 @@ def application(site: Site, tokens: Tokens) -> Guard:
         Route("/metrics", partial(_metrics, site)),
         Route("/api/v1/jobs", partial(_jobs, site)),
         Route("/api/v1/events", partial(_events, site)),
-        Route("/api/v1/state", partial(_state, site, reads_of_state)),
-        Route("/api/v1/state/{step}", partial(_state, site, reads_of_state)),  # HEAD; a GET comes to _state_first
     ]
     reads: dict[str, Callable[[JobView, Request], object]] = {
         "job": lambda job, _request: {**job.job(), "operations": list(OPERATIONS) if site.control else []},
@@ -123,30 +105,31 @@ def application(site: Site, tokens: Tokens) -> Guard:
             return "control"
         return "public" if path in public else "read"
 
-    return Guard(_state_first(app, site, reads_of_state), tokens, kind_of_path)
+    return Guard(_state_first(app, site), tokens, kind_of_path)
 
 
-def _state_first(app: ASGIApp, site: Site, reads: "Mapping[str, _Reads]") -> ASGIApp:
-    """Return the application that answers from the state of a step itself: these requests are the many ones.
-
-    The routes and middleware of Starlette would cost a request about as much as its read.
-    """
-    path = re.compile(r"/api/v1/state/([^/]+)")
+def _state_first(app: ASGIApp, site: Site) -> ASGIApp:
+    """Return the application that answers requests for state itself (state_routes.py)."""
+    reads = {name: StateReads(kept) for name, kept in site.states.items()}
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        found = path.fullmatch(scope["path"]) if scope["type"] == "http" and scope["method"] == "GET" else None
-        if found is None:
+        request = StateRequest.of(scope)
+        if request is None:
             await app(scope, receive, send)
             return
-        request = Request({**scope, "path_params": {"step": found[1]}}, receive)
         try:
-            response = await _state(site, reads, request)
+            if scope["method"] not in {"GET", "HEAD"}:
+                raise HTTPException(405, headers={"allow": "GET, HEAD"})  # noqa: TRY301
+            found = reads.get(_job_named(site, request.job).id)
+            if found is None:
+                raise HTTPException(409, "this job has no checkpoint folder, so its state cannot be read")  # noqa: TRY301
+            response = await found.answer(request)
         except HTTPException as error:
-            response = await _http_error(request, error)
+            response = await _http_error(Request(scope), error)
         except MixedmodeError as error:
-            response = await _mixedmode_error(request, error)
+            response = await _mixedmode_error(Request(scope), error)
         except Exception as error:
-            await (await _failed(request, error))(scope, receive, send)
+            await (await _failed(Request(scope), error))(scope, receive, send)
             raise
         await response(scope, receive, send)
 
@@ -202,64 +185,15 @@ def _number(request: Request, name: str, default: int | None) -> int | None:
 
 
 def _job_of(site: Site, request: Request) -> JobView:
-    wanted = request.query_params.get("job")
+    return _job_named(site, request.query_params.get("job"))
+
+
+def _job_named(site: Site, wanted: str | None) -> JobView:
+    """Return the job of a name; None: the first one."""
     found = next((job for job in site.jobs if wanted in {None, job.id}), None)
     if found is None:
         raise HTTPException(404, "there is no job of this name; /api/v1/jobs lists them")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Reads:
-    """Reads of a job's state. They have threads of their own, so other requests go on."""
-
-    state: KeptState
-    limiter: CapacityLimiter
-    points: PointReads
-
-    async def answer(self, step: str | None, request: Request) -> Response:
-        """Answer from the state of a step, or name the steps."""
-        if self.limiter.statistics().tasks_waiting >= _SCANS_WAITING or self.points.waiting >= _POINTS_WAITING:
-            raise HTTPException(503, "too many requests wait for state; ask again")
-        try:
-            if step is None:
-                epoch = steps_epoch(request.query_params.multi_items())
-                return await run_sync(_steps, self.state, epoch, limiter=self.limiter)
-            is_arrow = prefers_arrow(request.headers.get("accept", ""))
-            question = StateQuestion.of(step, request.query_params.multi_items(), is_arrow=is_arrow)
-            if question.is_point_read and not is_arrow:
-                return _rows_response(await self.points.ask(question))
-            return await run_sync(_rows, self.state, question, is_arrow, limiter=self.limiter)
-        except InvalidJobError as error:
-            return error_response(400, str(error), "InvalidJobError")
-
-
-async def _state(site: Site, reads: Mapping[str, _Reads], request: Request) -> Response:
-    found = reads.get(_job_of(site, request).id)
-    if found is None:
-        raise HTTPException(409, "this job has no checkpoint folder, so its state cannot be read")
-    return await found.answer(request.path_params.get("step"), request)
-
-
-def _steps(state: KeptState, epoch: int | None) -> Response:
-    with state.snapshot(epoch) as snapshot:
-        return json_response(steps_document(snapshot), headers={"x-mixedmode-epoch": str(snapshot.epoch)})
-
-
-def _rows(state: KeptState, question: StateQuestion, is_arrow: bool) -> Response:  # noqa: FBT001  # run_sync calls it
-    answer = question.answer(state)
-    if not is_arrow:
-        return _rows_response(rows_document(answer, question.keys))
-    return Response(arrow_stream(answer), headers=_state_headers(answer.epoch, answer.next), media_type=ARROW)
-
-
-def _rows_response(document: Document) -> Response:
-    return json_response(document, headers=_state_headers(document["epoch"], document["next"]))
-
-
-def _state_headers(epoch: int, following: str | None) -> dict[str, str]:
-    found = {"x-mixedmode-epoch": str(epoch), "vary": "accept"}
-    return found if following is None else {**found, "x-mixedmode-next": following}
 
 
 async def _events(site: Site, request: Request) -> Response:

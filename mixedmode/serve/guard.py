@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mixedmode.config.outside_texts import whole_number
-from mixedmode.serve.access import Kind, Refusal, refusal
+from mixedmode.serve.access import CONTROL_HEADER, Kind, Refusal, refusal
 from mixedmode.serve.address import Tokens
 from mixedmode.serve.documents import as_json
 
@@ -38,6 +38,8 @@ _SECURITY = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
+_READ_ONCE = frozenset({b"host", b"authorization", b"origin"})  #: two of them would be read differently
+_READ = _READ_ONCE | {b"content-length", CONTROL_HEADER.encode()}
 _SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in _SECURITY.items()]
 
 
@@ -88,13 +90,12 @@ class Guard:
                 raise  # the connection ends, so that the answer does not look whole
 
     def _refusal(self, scope: Scope) -> Refusal | None:
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-        by_name = dict(headers)
-        method = scope["method"]
-        if sum(name in {"host", "authorization", "origin"} for name, _ in headers) > len(
-            by_name.keys() & {"host", "authorization", "origin"}
-        ):
+        headers: list[tuple[bytes, bytes]] = scope["headers"]
+        names = [name for name, _ in headers if name in _READ_ONCE]
+        if len(names) > len(set(names)):
             return Refusal(400, "a header occurs twice")
+        by_name = {name.decode(): value.decode("latin-1") for name, value in headers if name in _READ}
+        method = scope["method"]
         if not _is_text(scope["query_string"]):
             return Refusal(400, "the query is not UTF-8: write each byte of a character beyond ASCII as %XX")
         length = whole_number(by_name.get("content-length", "0"))
@@ -105,6 +106,8 @@ class Guard:
 
 def _is_text(query: bytes) -> bool:
     """Return whether the bytes that a query has as %XX are UTF-8. The routes would read others as U+FFFD."""
+    if query.isascii() and b"%" not in query:
+        return True
     try:
         unquote_to_bytes(query).decode()
     except UnicodeDecodeError:

@@ -1,10 +1,11 @@
 """Point reads, answered together: requests that arrive while a batch is read form the next batch.
 
-A read of one key costs nearly as much as a read of sixteen, since all of it works on columns. So requests that come
+A read of one key costs nearly as much as a read of sixteen, since values are decoded as columns. So requests that come
 soon after each other are gathered: a batch begins at the earliest GATHER_SECONDS after the batch before. A request that
-comes alone does not wait. So at 500 requests a second, a batch has about four, and each costs a third of a read alone.
+comes alone does not wait.
 
-All methods run in the server's event loop; the batches are read in its threads.
+All methods run in the server's event loop. A batch is read in a thread of it, so that a slow disk holds up nothing
+else. Scans have other threads, so no point read waits for one.
 """
 
 import asyncio
@@ -12,16 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
-
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable.kept import KeptState
 from mixedmode.queryable.keys import key_of_text
 from mixedmode.queryable.snapshot import StateSnapshot
 from mixedmode.serve.documents import Document
-from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document_of, rows_document
-from mixedmode.sinks.shown import plain_rows
+from mixedmode.serve.state import PAGE_BYTES_MAX, StateQuestion, document, document_of, rows_document
+from mixedmode.sinks.shown import plain_rows, plain_values
 
 __all__ = ["BATCH_MAX", "GATHER_SECONDS", "PointReads"]
 
@@ -33,10 +31,9 @@ _Answer = Document | Exception
 
 @dataclass
 class PointReads:
-    """The point reads of a job. `limiter`: of the threads of reads."""
+    """The point reads of a job. One batch is read at a time."""
 
     state: KeptState
-    limiter: CapacityLimiter
 
     def __post_init__(self) -> None:
         self._waiting: list[tuple[StateQuestion, asyncio.Future[Document]]] = []
@@ -66,7 +63,7 @@ class PointReads:
             taken = {id(future) for _, future in batch}
             self._waiting = [pair for pair in self._waiting if id(pair[1]) not in taken]
             read = partial(answers, self.state, [question for question, _ in batch])
-            found = await run_sync(read, limiter=self.limiter)
+            found = await loop.run_in_executor(None, read)
             for (_, future), answer in zip(batch, found, strict=True):
                 if future.done():
                     continue  # the client has gone
@@ -78,16 +75,17 @@ class PointReads:
 
 def answers(state: KeptState, questions: Sequence[StateQuestion]) -> list[_Answer]:
     """Return the answer to each of some questions that differ in their keys only."""
-    if len(questions) > 1:
-        try:
-            with state.snapshot(questions[0].epoch) as snapshot:
+    try:
+        with state.snapshot(questions[0].epoch) as snapshot:
+            found = _plain(snapshot, questions)
+            if found is None and len(questions) > 1:
                 found = _together(snapshot, questions)
-            if found is not None:
-                return list(found)
-        except InvalidJobError:
-            pass  # of one question, perhaps: each one gets an answer of its own
-        except Exception as error:  # noqa: BLE001  # each request raises it
-            return [error] * len(questions)
+        if found is not None:
+            return list(found)
+    except InvalidJobError:
+        pass  # of one question, perhaps: each one gets an answer of its own
+    except Exception as error:  # noqa: BLE001  # each request raises it
+        return [error] * len(questions)
     return [_alone(state, question) for question in questions]
 
 
@@ -96,6 +94,30 @@ def _alone(state: KeptState, question: StateQuestion) -> _Answer:
         return rows_document(question.answer(state), question.keys)
     except Exception as error:  # noqa: BLE001  # the request raises it
         return error
+
+
+def _plain(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> list[Document] | None:
+    """Return the answers of one read of all keys; None if a key is not plain, or if they are too large for one."""
+    step = questions[0].step
+    found = snapshot.plain_rows(step, [key for question in questions for key in question.keys], questions[0].name)
+    if found is None or sum(column.nbytes for column in found.columns.values()) > PAGE_BYTES_MAX:
+        return None
+    names, columns = (found.key_name, *found.columns), [plain_values(column) for column in found.columns.values()]
+    first, answers = 0, list[Document]()
+    for question in questions:
+        own = range(first, first + len(question.keys))
+        first = own.stop
+        rows = {
+            found.stored[at]: dict(
+                zip(names, (found.keys[at].value, *(column[place] for column in columns)), strict=True)
+            )
+            for at in own
+            if (place := found.places[at]) is not None
+        }
+        missing = [key for key, at in zip(question.keys, own, strict=True) if found.places[at] is None]
+        in_order = [rows[stored] for stored in sorted(rows)]
+        answers.append(document(epoch=snapshot.epoch, step=step, name=found.name, rows=in_order, missing=missing))
+    return answers
 
 
 def _together(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> list[Document] | None:

@@ -32,6 +32,7 @@ __all__ = [
     "PAGE_BYTES_MAX",
     "StateQuestion",
     "arrow_stream",
+    "document",
     "document_of",
     "prefers_arrow",
     "rows_document",
@@ -177,14 +178,22 @@ def rows_document(answer: StateAnswer, keys: Sequence[str]) -> Document:
 
 def document_of(answer: StateAnswer, rows: Sequence[Document], missing: Sequence[str]) -> Document:
     """Return an answer for JSON that has these rows.  missing: the keys that have none."""
-    return {
-        "epoch": answer.epoch,
-        "step": answer.step,
-        "name": answer.name,
-        "rows": rows,
-        "missing": missing,
-        "next": answer.next,
-    }
+    return document(
+        epoch=answer.epoch, step=answer.step, name=answer.name, rows=rows, missing=missing, following=answer.next
+    )
+
+
+def document(
+    *,
+    epoch: int,
+    step: str,
+    name: str,
+    rows: Sequence[Document],
+    missing: Sequence[str],
+    following: str | None = None,
+) -> Document:
+    """Return an answer for JSON.  following: where the next page begins."""
+    return {"epoch": epoch, "step": step, "name": name, "rows": rows, "missing": missing, "next": following}
 
 
 def arrow_stream(answer: StateAnswer) -> bytes:

@@ -25,13 +25,14 @@ def shown_rows(rows: pa.Table) -> list[dict[str, Any]]:
     return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def shown_values(column: pa.ChunkedArray) -> list[Any]:
+def shown_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
     """Return `to_pylist`; a column of times of which some are outside Python's range becomes text."""
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except (OverflowError, ValueError):
         if pat.is_timestamp(column.type) or pat.is_date(column.type):
-            return as_text(column.combine_chunks()).to_pylist()  # type: ignore[no-any-return]
+            whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+            return as_text(whole).to_pylist()  # type: ignore[no-any-return]
         return [_value(scalar) for scalar in column]
 
 
@@ -40,7 +41,16 @@ def plain_rows(rows: pa.Table) -> list[dict[str, Any]]:
 
     JSON has no infinite numbers and no NaN: they become None.
     """
-    return [{name: _plain(value) for name, value in row.items()} for row in shown_rows(rows)]
+    columns = [plain_values(column) for column in rows.columns]
+    return [dict(zip(rows.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def plain_values(column: pa.ChunkedArray | pa.Array) -> list[Any]:
+    """Return the values of a column for JSON, as in `plain_rows`."""
+    values = shown_values(column)
+    kind = column.type
+    is_plain = pat.is_integer(kind) or pat.is_string(kind) or pat.is_boolean(kind)
+    return values if is_plain else [_plain(value) for value in values]
 
 
 @contextmanager

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from anyio import CapacityLimiter
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable.kept import KeptState
@@ -92,7 +91,7 @@ def test_requests_that_come_during_a_batch_are_one_batch(state: KeptState, monke
     monkeypatch.setattr(point_reads, "answers", counted)
 
     async def ask() -> list[Any]:
-        reads = PointReads(state, CapacityLimiter(2))
+        reads = PointReads(state)
         first = asyncio.create_task(reads.ask(of("a")))
         await asyncio.to_thread(entered.wait, 10)
         others = [asyncio.create_task(reads.ask(of(f"k{number}"))) for number in range(50)]
