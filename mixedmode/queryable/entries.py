@@ -109,7 +109,8 @@ class EntryReader:
             if reader is None:
                 continue
             if taken.left is None and (view.part.is_exact or view.part.bytes_before):
-                yield from _chunks(reader, view, question, span)  # each entry has rows of its own
+                for piece in reader.scan_in_pieces(span.start, span.end):  # each entry has rows of its own
+                    yield _wanted(piece, view, question)
                 continue
             yield _whole_keys(reader, view, question, span, taken)
             if taken.next is not None:
@@ -178,15 +179,6 @@ def _whole_keys(reader: RunsReader, view: StateView, question: Question, span: S
             return StateRange(keys[:end], values[:end])
     taken.left -= len(_first_entries(keys, view))
     return StateRange(keys, values)
-
-
-def _chunks(reader: RunsReader, view: StateView, question: Question, span: Span) -> Iterator[StateRange]:
-    """Yield the entries of a span in chunks, at least one."""
-    start: bytes | None = span.start
-    while start is not None:
-        part = reader.scan(start, span.end, limit=_ROWS)
-        start = part.keys[-1] + b"\x00" if len(part.keys) == _ROWS else None
-        yield _wanted(part, view, question)
 
 
 def _wanted(part: StateRange, view: StateView, question: Question) -> StateRange:

@@ -14,7 +14,13 @@ from tests.queryable.test_reads import EPOCHS, counts
 
 
 def by_number(job: Any) -> Any:
-    aggregates = {"n": "count(*)", "names": "collect_set(k, 9)", "least": "min(k)", "latest": "max(at)", "mean": "avg(v)"}
+    aggregates = {
+        "n": "count(*)",
+        "names": "collect_set(k, 9)",
+        "least": "min(k)",
+        "latest": "max(at)",
+        "mean": "avg(v)",
+    }
     return job.key_by("v").aggregate(**aggregates)
 
 

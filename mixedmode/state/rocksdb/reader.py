@@ -12,7 +12,7 @@ Invariant (tests/queryable/test_reader.py): the newest value of a key counts, an
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, compress, islice
+from itertools import chain, compress, islice, pairwise
 from pathlib import Path
 from threading import Condition
 from typing import Any
@@ -26,6 +26,7 @@ from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 from mixedmode.state.rocksdb.backend import KEYS_PER_CALL
 from mixedmode.state.rocksdb.manifest_file import run_path, write_manifest
 from mixedmode.state.rocksdb.options import replica_options
+from mixedmode.state.rocksdb.run_arrays import RunArrays, newest_of, piece_bounds
 from mixedmode.state.rocksdb.writer import TOMBSTONE
 from mixedmode.system_errors import too_many_files
 
@@ -33,6 +34,8 @@ __all__ = ["CLOSED", "RunsReader", "joined_ranges"]
 
 CLOSED = "this snapshot of the state is closed, and its files are deleted. Call open_state again."
 
+_BLOCKS_OF_PIECE = 64  # about 1 MB of entries. Those of twice as many do not fit into the cache of a core
+_MISSES_MAX = 8  # pieces that could not be read as arrays; then no further one is tried
 _ROWS_OF_ARRAY = 256  # fewer entries are lists, which take less time then
 
 Fetch = Callable[[Path], None]
@@ -46,6 +49,8 @@ class RunsReader:
         self._folder = folder
         self._changed = Condition()  # of the two attributes below
         self._reads, self._is_closed = 0, False
+        self._runs, self._misses = len(runs), 0
+        self._arrays: list[RunArrays] | None = None  # opened by the first scan in pieces
         with _local(folder):
             folder.mkdir(parents=True)
             for number, fetch in enumerate(runs):
@@ -78,6 +83,20 @@ class RunsReader:
                 count += len(parts[-1].keys)
         return joined_ranges(parts)
 
+    def scan_in_pieces(self, start: bytes, end: bytes) -> Iterator[StateRange]:
+        """Yield the entries with start <= key < end, in key order: at least one piece, perhaps an empty one."""
+        with self._reading():
+            if self._arrays is None:
+                self._arrays = [RunArrays(run_path(self._folder, number)) for number in range(self._runs)]
+            arrays, bounds = self._arrays, piece_bounds(self._arrays, start, end, blocks=_BLOCKS_OF_PIECE)
+        for low, high in pairwise(bounds):
+            found = None
+            if self._misses < _MISSES_MAX:
+                with self._reading():
+                    found = newest_of(arrays, low, high)
+                self._misses += found is None
+            yield self.scan(low, high) if found is None else found
+
     def _entries(self, start: bytes, end: bytes, limit: int | None) -> list[bytes]:
         """Return keys and values in turn, with tombstones. They need no Python for each of them."""
         database: Any = self._database  # in raw mode, keys and values are bytes
@@ -99,6 +118,7 @@ class RunsReader:
             self._is_closed = True
             self._changed.wait_for(lambda: self._reads == 0)
         self._database.close()
+        self._arrays = None
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -37,6 +37,7 @@ XXH3_CHECKSUM = 4  # in the footer
 KEY_TRAILER = bytes([1, 0, 0, 0, 0, 0, 0, 0])  # "value", then 7 bytes of the sequence number
 ENTRIES_PER_RESTART = 16  # of data blocks
 _NOT_COMPRESSED, _LZ4 = 0, 4
+_TRAILER_BYTES = 5  # behind a block
 _CODEC = pa.Codec("lz4_raw")
 
 
@@ -57,6 +58,35 @@ def parts_in_file(parts: Iterable[bytes]) -> Iterator[bytes]:
         digest.update(part)
         yield part
     yield _trailer(_NOT_COMPRESSED, digest.intdigest())
+
+
+def block_at(data: memoryview, start: int, size: int) -> memoryview:
+    """Return the block at a place in a file, not compressed.  Raises ValueError if it is damaged."""
+    block, kind = data[start : start + size], data[start + size]
+    if data[start + size : start + size + _TRAILER_BYTES] != _trailer(kind, xxhash.xxh3_64_intdigest(block)):
+        msg = f"a block of the file is damaged: its bytes do not have its checksum. offset={start}, bytes={size}"
+        raise ValueError(msg)
+    if kind == _NOT_COMPRESSED:
+        return block
+    bytes_before, at = read_varint(block, 0)
+    return memoryview(_CODEC.decompress(block[at:], bytes_before)).cast("B")  # of unsigned bytes
+
+
+def entry_bytes(block: memoryview) -> int:
+    """Return the number of bytes of a block's entries, which are followed by its restart points and their number."""
+    return len(block) - 4 * (1 + int.from_bytes(block[-4:], "little"))
+
+
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Return the varint at a place, and the place behind it."""
+    byte = data[at]
+    at += 1
+    number, shift = byte & 127, 7
+    while byte > 127:
+        byte = data[at]
+        number |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+    return number, at
 
 
 def _trailer(kind: int, digest: int) -> bytes:
