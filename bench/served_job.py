@@ -5,17 +5,13 @@ The job reads a history with one record per key, then a small file each second.
 
 import http.client
 import json
-import random
 import re
-import selectors
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["epoch_seconds", "latencies", "running", "serving", "wait_until_live"]
+__all__ = ["epoch_seconds", "running", "serving", "wait_until_live"]
 
 _JOB = """
 name: reads
@@ -56,60 +52,6 @@ def running(folder: Path, keys: int) -> Iterator[int]:
             yield port
         finally:
             ended.set()
-
-
-def latencies(port: int, step: str, *, keys: int, rate: int, seconds: int, clients: int) -> list[float]:
-    """Return the seconds of each request for the state of a key, from its scheduled time on.
-
-    clients: connections; one that waits for an answer sends nothing. One thread serves all of them, with little work
-    for a request: the client shares the machine with the server that is measured.
-    """
-    chance, found = random.Random(1), list[float]()
-    with selectors.DefaultSelector() as ready, ExitStack() as stack:
-        opened = (socket.create_connection(("127.0.0.1", port)) for _ in range(clients))
-        free = deque(_Connection(stack.enter_context(one)) for one in opened)  # in turns, so that none is idle for long
-        for one in free:
-            ready.register(one.socket, selectors.EVENT_READ, one)
-        sent, start = 0, time.monotonic() + 0.1
-        while len(found) < rate * seconds:
-            now = time.monotonic() - start
-            while free and sent < rate * seconds and sent / rate <= now:
-                free.popleft().ask(f"/api/v1/state/{step}?key=", chance.randrange(keys), start + sent / rate)
-                sent += 1
-            left = sent / rate - now if free and sent < rate * seconds else 30.0
-            for event, _ in ready.select(max(0.0, left)):
-                one = event.data
-                if one.has_answered():
-                    found.append(time.monotonic() - one.due)
-                    free.append(one)
-    return found
-
-
-class _Connection:
-    """A connection that sends one request after the other. `due`: when the last one was scheduled."""
-
-    def __init__(self, connected: socket.socket) -> None:
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket = connected
-        self.due = 0.0
-        self._key = 0
-        self._arrived = b""
-
-    def ask(self, path: str, key: int, due: float) -> None:
-        self.due, self._key, self._arrived = due, key, b""
-        self.socket.sendall(f"GET {path}{key} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-
-    def has_answered(self) -> bool:
-        """Read what has arrived; return whether the answer is complete. Check that it is the right one."""
-        arrived = self.socket.recv(65536)
-        assert arrived, "the server has ended the connection"
-        self._arrived += arrived
-        head, end, body = self._arrived.partition(b"\r\n\r\n")
-        length = re.search(rb"content-length: (\d+)", head)
-        if not end or length is None or len(body) < int(length[1]):
-            return False
-        assert json.loads(body)["rows"][0]["k"] == self._key, body
-        return True
 
 
 @contextmanager

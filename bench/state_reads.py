@@ -10,11 +10,8 @@ counts from the scheduled time. So a server that falls behind shows it. The clie
 
 import argparse
 import asyncio
-import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,9 +20,10 @@ from typing import cast
 import numpy as np
 from typing_extensions import override
 
-from bench.served_job import epoch_seconds, latencies, running, serving, wait_until_live
+from bench.read_client import run_client
+from bench.served_job import epoch_seconds, running, serving, wait_until_live
 
-_CLIENTS = 64  # connections; one that waits for an answer sends nothing, so there are more than enough
+_CONNECTIONS = 64  # one that waits for an answer sends nothing, so there are more than enough
 
 
 def main() -> None:
@@ -35,15 +33,10 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=500)
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--empty-server", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.empty_server:
         asyncio.run(_serve_nothing())
-        return
-    if given.client is not None:
-        load = {"keys": given.keys, "rate": given.rate, "seconds": given.seconds, "clients": _CLIENTS}
-        print(json.dumps(latencies(given.client, "by_k", **load)))
         return
     with tempfile.TemporaryDirectory(prefix="state-reads-") as name:
         measure(Path(name), given)
@@ -77,11 +70,7 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
 
 
 def _client(port: int, given: argparse.Namespace, seconds: int) -> list[float]:
-    """Return the seconds of each request of a client process."""
-    options = {"--client": port, "--keys": given.keys, "--rate": given.rate, "--seconds": seconds}
-    command = [sys.executable, __file__, *(str(part) for pair in options.items() for part in pair)]
-    found: list[float] = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return found
+    return run_client(port, "by_k", keys=given.keys, rate=given.rate, seconds=seconds, connections=_CONNECTIONS)
 
 
 class _Empty(asyncio.Protocol):
@@ -95,7 +84,7 @@ class _Empty(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         asked = re.search(rb"key=(\d+)", data)
         assert asked is not None, data
-        body = b'{"rows": [{"k": %b}]}' % asked[1]
+        body = b'{"rows":[{"k":%b}]}' % asked[1]
         self._transport.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
 
 

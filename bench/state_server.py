@@ -6,9 +6,6 @@ The client is a process of its own. CPU time hardly depends on what else the mac
 """
 
 import argparse
-import json
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from bench.served_job import latencies
+from bench.read_client import run_client
 from mixedmode.queryable import open_state
 from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.address import Tokens, parse_address
@@ -35,12 +32,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500)
     parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--client", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.client is not None:
-        load = {"keys": given.keys, "rate": given.rate, "seconds": given.seconds, "clients": _CONNECTIONS}
-        print(json.dumps(latencies(given.client, "aggregate-1", **load)))
-        return
     with tempfile.TemporaryDirectory(prefix="state-server-") as name:
         checkpoints = state_of(Path(name), given.keys)
         scan(checkpoints)
@@ -77,12 +69,10 @@ def point_reads(checkpoints: Path, given: argparse.Namespace) -> None:
     jobs = open_folders([str(checkpoints)])
     site = Site(jobs, states={one.id: KeptState(checkpoints) for one in jobs})
     with Server(site, Endpoint(parse_address("0"), Tokens())) as server:
-        command = [sys.executable, __file__, "--client", str(server.port), "--keys", str(given.keys)]
+        load = {"keys": given.keys, "rate": given.rate, "connections": _CONNECTIONS}
         for seconds in (2, given.seconds):  # the first one is a warm-up
             worked = time.process_time()
-            options = ["--rate", str(given.rate), "--seconds", str(seconds)]
-            answer = subprocess.run([*command, *options], check=True, capture_output=True, text=True)
-            found = sorted(json.loads(answer.stdout))
+            found = sorted(run_client(server.port, "aggregate-1", seconds=seconds, **load))
             cpu = time.process_time() - worked
     shown = {f"p{share}": round(1000 * found[int(len(found) * share / 100)], 1) for share in (50, 90, 99)}
     each = f"{1000 * cpu / len(found):.2f} ms of CPU each"
