@@ -98,6 +98,11 @@ class KeptState:
         with self._reading(epoch) as kept:
             yield kept.snapshot
 
+    def has_open(self, epoch: int | None) -> bool:
+        """Return whether a request for this epoch finds an open snapshot.  epoch: as in `snapshot`."""
+        with self._lock:
+            return self._found(epoch) is not None
+
     @contextmanager
     def _reading(self, epoch: int | None) -> Iterator[_Kept]:
         kept = self._acquired(epoch) or self._opened(epoch)
@@ -114,12 +119,15 @@ class KeptState:
     def _acquired(self, epoch: int | None) -> _Kept | None:
         """Return an open snapshot, with one more reader; None if there is none of this epoch."""
         with self._lock:
-            found = self._newest
-            if epoch is not None:
-                found = next((kept for kept in self._kept.values() if kept.epoch == epoch), None)
+            found = self._found(epoch)
             if found is not None:
                 found.readers += 1
             return found
+
+    def _found(self, epoch: int | None) -> _Kept | None:
+        if epoch is None:
+            return self._newest
+        return next((kept for kept in self._kept.values() if kept.epoch == epoch), None)
 
     def _opened(self, epoch: int | None) -> _Kept:
         """Return a new snapshot, with one reader."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -10,7 +11,9 @@ from mixedmode.state import StateRange
 from mixedmode.state.arrow_bytes import large_binary
 from mixedmode.state.keys import PREFIX_BYTES
 
-__all__ = ["Moment", "Part", "StateView", "free_name"]
+__all__ = ["Columns", "Moment", "Part", "StateView", "free_name"]
+
+Columns = Callable[[Sequence[bytes]], Mapping[str, pa.Array | Sequence[Any]]]
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
@@ -38,7 +41,8 @@ class Part:
 
     `decode` turns entries of whole keys into rows. `bytes_before`: how many bytes are between state id and key; then
     entries are ordered by a time before the key. `is_exact`: nothing follows the key, so a key has one entry.
-    `columns`, of an exact part: turns the values of entries into the columns behind the key columns, a row for each.
+    `columns`, of an exact part: turns the values of entries into the columns behind the key columns, a row for each. A
+    column is an array, or a list of Python's values that are such in JSON, too.
     """
 
     name: str
@@ -46,7 +50,7 @@ class Part:
     decode: Callable[[StateRange], pa.Table]
     bytes_before: int = 0
     is_exact: bool = False
-    columns: Callable[[Sequence[bytes]], Mapping[str, pa.Array]] | None = None
+    columns: Columns | None = None
 
 
 @dataclass(frozen=True, slots=True)

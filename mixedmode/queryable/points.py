@@ -10,6 +10,7 @@ Invariant (tests/queryable/test_points.py): the rows of plain keys are those of 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -62,7 +63,7 @@ class PlainRows:
     keys: Sequence[PlainKey]
     stored: Sequence[bytes]
     places: Sequence[int | None]
-    columns: Mapping[str, pa.Array]  #: behind the key
+    columns: Mapping[str, pa.Array | Sequence[Any]]  #: behind the key
 
 
 def read_plain(

@@ -26,6 +26,7 @@ import pyarrow as pa
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
+from mixedmode.operators.aggregate.one_key import one_key
 from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS
 from mixedmode.operators.co_group import CoGroupOperator, SessionCoGroupOperator
@@ -56,7 +57,7 @@ from mixedmode.operators.window.keys import TIME_BYTES, stored_schema, trailing_
 from mixedmode.operators.window.output import WINDOW_BOUNDS, instants
 from mixedmode.plan.stored_operators import keys_of, operator_from
 from mixedmode.queryable.functions import function_parts
-from mixedmode.queryable.parts import Moment, Part, StateView, free_name
+from mixedmode.queryable.parts import Columns, Moment, Part, StateView, free_name
 from mixedmode.state import RowCodec, StateRange
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
 from mixedmode.time import MIN_TIME_US
@@ -66,6 +67,7 @@ __all__ = ["views_of"]
 FIRED = pa.field("_fired", pa.bool_())
 UNTIL = pa.field("_until", pa.timestamp("us", "UTC"))
 EMITTED_AT = pa.field("_time", pa.timestamp("us", "UTC"))
+_FEW = 32  # stored values, which take less time one by one than in arrays
 _SIDES = ((LEFT, "left"), (RIGHT, "right"))
 
 
@@ -169,11 +171,19 @@ def _snapshot(
     return table
 
 
-def _results(operator: AggregateOperator) -> Callable[[Sequence[bytes]], dict[str, pa.Array]]:
+def _results(operator: AggregateOperator) -> Columns:
     """Return a function from stored values to results. An entry is of a key that exists: others are deleted."""
     codec, aggregator = RowCodec(operator.states[0].fields), operator.aggregator
-    names = [field.name for field in aggregator.result_fields]
-    return lambda values: dict(zip(names, aggregator.results(codec.unpack(values)), strict=True))
+    names, of_one = [field.name for field in aggregator.result_fields], one_key(operator.aggregator)
+
+    def results(values: Sequence[bytes]) -> dict[str, pa.Array | Sequence[Any]]:
+        if of_one is not None and len(values) <= _FEW:
+            rows = [of_one(value) for value in values]
+            if None not in rows:
+                return {name: [row[at] for row in rows if row is not None] for at, name in enumerate(names)}
+        return dict(zip(names, aggregator.results(codec.unpack(values)), strict=True))
+
+    return results
 
 
 def _time_windows(operator: TimeWindowAggregateOperator, found: StateRange, moment: Moment) -> pa.Table:

@@ -1,17 +1,20 @@
-"""Point reads, answered together: requests that arrive while a batch is read form the next batch.
+"""Point reads, answered together: requests that arrive while a batch waits or is read form the next batch.
 
-A read of one key costs nearly as much as a read of sixteen, since values are decoded as columns. So requests that come
-soon after each other are gathered: a batch begins at the earliest GATHER_SECONDS after the batch before. A request that
-comes alone does not wait.
+A read of one key costs nearly as much as one of several, and so does each time that the event loop wakes up. So
+requests that come soon after each other are gathered: a batch begins at the earliest GATHER_SECONDS after the batch
+before. A request that comes alone does not wait.
 
-All methods run in the server's event loop. A batch is read in a thread of it, so that a slow disk holds up nothing
-else. Scans have other threads, so no point read waits for one.
+All methods run in the server's event loop. A batch is read there, too: on a machine whose cores are busy, each change
+of threads waits for a core, and for the interpreter's lock. But a batch has a thread if no snapshot is open yet, or if
+the batch before has taken long, as from a slow disk; then all other requests go on.
 """
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+
+import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable.kept import KeptState
@@ -24,7 +27,9 @@ from mixedmode.sinks.shown import plain_rows, plain_values
 __all__ = ["BATCH_MAX", "GATHER_SECONDS", "PointReads"]
 
 BATCH_MAX = 256  # requests
-GATHER_SECONDS = 0.008
+GATHER_SECONDS = 0.004
+
+_SECONDS_IN_LOOP = 0.005  # a batch that takes longer is followed by one in a thread
 
 _Answer = Document | Exception
 
@@ -39,6 +44,7 @@ class PointReads:
         self._waiting: list[tuple[StateQuestion, asyncio.Future[Document]]] = []
         self._task: asyncio.Task[None] | None = None
         self._began = 0.0  # the newest batch, by the clock of the event loop
+        self._seconds = 0.0  # that its read took
 
     @property
     def waiting(self) -> int:
@@ -63,7 +69,12 @@ class PointReads:
             taken = {id(future) for _, future in batch}
             self._waiting = [pair for pair in self._waiting if id(pair[1]) not in taken]
             read = partial(answers, self.state, [question for question, _ in batch])
-            found = await loop.run_in_executor(None, read)
+            began = loop.time()
+            if self._seconds < _SECONDS_IN_LOOP and self.state.has_open(first.epoch):
+                found = read()
+            else:
+                found = await loop.run_in_executor(None, read)
+            self._seconds = loop.time() - began
             for (_, future), answer in zip(batch, found, strict=True):
                 if future.done():
                     continue  # the client has gone
@@ -100,9 +111,11 @@ def _plain(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> list[
     """Return the answers of one read of all keys; None if a key is not plain, or if they are too large for one."""
     step = questions[0].step
     found = snapshot.plain_rows(step, [key for question in questions for key in question.keys], questions[0].name)
-    if found is None or sum(column.nbytes for column in found.columns.values()) > PAGE_BYTES_MAX:
+    arrays = [] if found is None else [column for column in found.columns.values() if isinstance(column, pa.Array)]
+    if found is None or sum(column.nbytes for column in arrays) > PAGE_BYTES_MAX:
         return None
-    names, columns = (found.key_name, *found.columns), [plain_values(column) for column in found.columns.values()]
+    names = (found.key_name, *found.columns)
+    columns = [plain_values(one) if isinstance(one, pa.Array) else one for one in found.columns.values()]
     first, answers = 0, list[Document]()
     for question in questions:
         own = range(first, first + len(question.keys))

@@ -50,7 +50,10 @@ def test_the_rows_of_plain_keys_are_those_of_a_table(
     assert found is not None
     assert any(place is None for place in found.places)
     rows = answer.table.to_pylist()
-    columns = {name: column.to_pylist() for name, column in found.columns.items()}
+    lists = {
+        name: column.to_pylist() if isinstance(column, pa.Array) else column for name, column in found.columns.items()
+    }
+    columns = {name: list(values) for name, values in lists.items()}
     for place, own, key in zip(found.places, places, found.keys, strict=True):
         row = None if place is None else {found.key_name: key.value, **{n: c[place] for n, c in columns.items()}}
         assert ([] if row is None else [row]) == [rows[at] for at in own]

@@ -110,3 +110,25 @@ def test_requests_that_come_during_a_batch_are_one_batch(state: KeptState, monke
     assert first["rows"][0]["k"] == "a"
     assert [answer["rows"][0]["k"] for answer in others[:50]] == [f"k{number}" for number in range(50)]
     assert [answer["epoch"] for answer in others[50:]] == [0, 0, 0]
+
+
+@pytest.mark.parametrize(("is_fast", "in_loop"), [(True, [False, True, True, False]), (False, [False] * 4)])
+def test_a_batch_has_a_thread_unless_the_state_is_open_and_reads_are_fast(
+    state: KeptState, *, is_fast: bool, in_loop: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(point_reads, "_SECONDS_IN_LOOP", 1e9 if is_fast else 0.0)
+    threads: list[bool] = []
+
+    def noted(kept: KeptState, questions: Sequence[StateQuestion]) -> Any:
+        threads.append(threading.current_thread() is threading.main_thread())
+        return answers(kept, questions)
+
+    monkeypatch.setattr(point_reads, "answers", noted)
+
+    async def ask() -> list[Any]:
+        reads = PointReads(state)
+        return [await reads.ask(question) for question in (of("a"), of("b"), of("a"), of("a", epoch=0))]
+
+    found = asyncio.run(ask())
+    assert [answer["rows"][0]["k"] for answer in found] == ["a", "b", "a", "a"]
+    assert threads == in_loop
