@@ -8,7 +8,7 @@ last requests needed, so no request waits for that.
 
 Invariants (tests/queryable/test_kept.py):
   I1  an answer is of the epoch that was asked for, or of the newest one at the last tick
-  I2  no snapshot is closed while a request reads it
+  I2  no snapshot is closed while a request reads it, and none by a request: that may wait for a store
   I3  a snapshot without requests is closed after IDLE_SECONDS, and its lease is given up, unless it has a further page
   I4  an epoch that the job went back from has no answers after the next tick
 """
@@ -78,6 +78,7 @@ class KeptState:
         self._opening = threading.Lock()  # held while a snapshot is opened
         self._kept: dict[ManifestIdentity, _Kept] = {}
         self._newest: _Kept | None = None
+        self._left: list[_Kept] = []  # forgotten while they had readers, and now without; the next tick closes them
         #: what the last tick found, and the newest epoch that was open then
         self._written: tuple[_Written, ManifestIdentity | None] | None = None
         self._stack = ExitStack()
@@ -112,9 +113,8 @@ class KeptState:
             with self._lock:
                 kept.readers -= 1
                 kept.used_at = self._clock.seconds()
-                is_dropped = kept.readers == 0 and self._kept.get(kept.identity) is not kept
-            if is_dropped:
-                self._close(kept)
+                if kept.readers == 0 and self._kept.get(kept.identity) is not kept:
+                    self._left.append(kept)
 
     def _acquired(self, epoch: int | None) -> _Kept | None:
         """Return an open snapshot, with one more reader; None if there is none of this epoch."""
@@ -178,7 +178,7 @@ class KeptState:
             self._close(one)
 
     def _removed(self, wanted: list[_Kept]) -> list[_Kept]:
-        """Forget snapshots, and return those that can be closed now; its last reader closes each other one."""
+        """Forget snapshots, and return those that can be closed now; each other one is left by its last reader."""
         for kept in wanted:
             self._kept.pop(kept.identity, None)
             if self._newest is kept:
@@ -202,6 +202,7 @@ class KeptState:
 
     def tick(self) -> None:
         """Go to the newest epoch, renew leases, and close snapshots that nobody has read for a while."""
+        self._close_left()
         self._close_unused()
         if self._kept:
             try:
@@ -237,6 +238,13 @@ class KeptState:
                 raise
             kept.used_at = before.used_at
             self._add(kept, is_newest=True)
+
+    def _close_left(self) -> None:
+        """Close snapshots that readers have left: a reader may be an event loop, which must not wait for a store."""
+        with self._lock:
+            left, self._left = self._left, []
+        for kept in left:
+            self._close(kept)
 
     def _close_unused(self) -> None:
         now = self._clock.seconds()
@@ -274,6 +282,7 @@ class KeptState:
             self._thread.join()
         with self._opening:
             self._drop(lambda _kept: True)
+            self._close_left()
             self._stack.close()
 
 

@@ -106,7 +106,9 @@ def test_a_snapshot_stays_open_while_a_request_reads_it(kept: Kept) -> None:
         return snapshot.read("aggregate-1")
 
     assert rows_of(kept.state.ask(slow).table) == totals(EPOCHS)
-    assert kept.leases == [3]
+    assert kept.leases == [2, 3], "a request waits for no store"
+    kept.state.tick()
+    assert kept.leases == [], "nobody has read the newest epoch for a while, either"
     kept.clock.now += 1
     assert kept.ask().epoch == 3
 
@@ -276,5 +278,6 @@ def test_many_threads_read_while_epochs_are_committed_and_each_answer_is_that_of
         thread.join()
     assert failures == []
     assert kept.ask().epoch == 8
+    kept.state.tick()
     kept.drop_old()
     assert kept.job.log.epochs() == (8,), "no lease is left of the epochs before"
