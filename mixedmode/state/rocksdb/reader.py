@@ -10,6 +10,7 @@ lock: with a busy disk, all threads of the process waited for it at each new epo
 Invariant (tests/queryable/test_reader.py): the newest value of a key counts, and a deleted key does not exist.
 """
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, compress, islice, pairwise
@@ -35,6 +36,8 @@ __all__ = ["CLOSED", "RunsReader", "joined_ranges"]
 CLOSED = "this snapshot of the state is closed, and its files are deleted. Call open_state again."
 
 _BLOCKS_OF_PIECE = 64  # about 1 MB of entries. Those of twice as many do not fit into the cache of a core
+_ROWS_OF_CHUNK = 2**14  # that RocksDB reads at a time
+_UNREADABLE = (ValueError, IndexError, struct.error)  # of files that are damaged, or that another writer has written
 _MISSES_MAX = 8  # pieces that could not be read as arrays; then no further one is tried
 _ROWS_OF_ARRAY = 256  # fewer entries are lists, which take less time then
 
@@ -85,17 +88,41 @@ class RunsReader:
 
     def scan_in_pieces(self, start: bytes, end: bytes) -> Iterator[StateRange]:
         """Yield the entries with start <= key < end, in key order: at least one piece, perhaps an empty one."""
+        for low, high in pairwise(self._bounds(start, end)):
+            found = self._as_arrays(low, high)
+            if found is None:
+                yield from self._chunks(low, high)
+            else:
+                yield found
+
+    def _bounds(self, start: bytes, end: bytes) -> list[bytes]:
+        """Return the bounds of pieces of a range that are read as arrays; only its own bounds if none is."""
         with self._reading():
             if self._arrays is None:
-                self._arrays = [RunArrays(run_path(self._folder, number)) for number in range(self._runs)]
-            arrays, bounds = self._arrays, piece_bounds(self._arrays, start, end, blocks=_BLOCKS_OF_PIECE)
-        for low, high in pairwise(bounds):
-            found = None
-            if self._misses < _MISSES_MAX:
-                with self._reading():
-                    found = newest_of(arrays, low, high)
-                self._misses += found is None
-            yield self.scan(low, high) if found is None else found
+                try:
+                    self._arrays = [RunArrays(run_path(self._folder, number)) for number in range(self._runs)]
+                except _UNREADABLE:
+                    self._arrays, self._misses = [], _MISSES_MAX
+            return piece_bounds(self._arrays, start, end, blocks=_BLOCKS_OF_PIECE)
+
+    def _as_arrays(self, low: bytes, high: bytes) -> StateRange | None:
+        """Return the entries of a piece; None if RocksDB has to read them, or to say how they are damaged."""
+        if self._misses >= _MISSES_MAX:
+            return None
+        with self._reading():
+            try:
+                found = newest_of(self._arrays or (), low, high)
+            except _UNREADABLE:
+                found = None
+        self._misses += found is None
+        return found
+
+    def _chunks(self, start: bytes, end: bytes) -> Iterator[StateRange]:
+        following: bytes | None = start
+        while following is not None:
+            part = self.scan(following, end, limit=_ROWS_OF_CHUNK)
+            following = part.keys[-1] + b"\x00" if len(part.keys) == _ROWS_OF_CHUNK else None
+            yield part
 
     def _entries(self, start: bytes, end: bytes, limit: int | None) -> list[bytes]:
         """Return keys and values in turn, with tombstones. They need no Python for each of them."""

@@ -49,13 +49,16 @@ class Rows:
 
 
 class RunArrays:
-    """A run, whose blocks are read from its file as they are needed. Raises ValueError if the file is damaged."""
+    """A run, whose blocks are read from its file as they are needed.
+
+    Raises ValueError or IndexError if the file is damaged, or if another writer has written it.
+    """
 
     def __init__(self, path: Path) -> None:
         with path.open("rb") as file:
             self._data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         footer = self._data[-_FOOTER_BYTES:]
-        if len(footer) < _FOOTER_BYTES or footer[0] != XXH3_CHECKSUM:
+        if footer[0] != XXH3_CHECKSUM:
             msg = f"the file does not end as a run does. file={path}"
             raise ValueError(msg)
         _, at = read_varint(footer, 1)
