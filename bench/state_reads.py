@@ -4,9 +4,10 @@
 
 Each round has four parts: no reads; reads from the server of the job; reads from `mixedmode serve`, a process of its
 own over the same checkpoint folder; the same requests to a process that answers without reading anything. The last one
-is what client and connections alone cost the job on this machine. Each round begins with another part. Requests follow a
-fixed schedule, and a latency counts from the scheduled time. So a server that falls behind shows it. The client is a
-process of its own, too.
+is what client and connections alone cost the job on this machine. Each round begins with another part.
+
+Requests follow a fixed schedule, and a latency counts from the scheduled time. So a server that falls behind shows it.
+The client is a process of its own, too.
 """
 
 import argparse
@@ -55,13 +56,13 @@ def measure(folder: Path, given: argparse.Namespace) -> None:
             ports = {"the job's server": own, "mixedmode serve": apart_port, "a server without reads": empty_port}
             for port in ports.values():
                 _client(port, given, 3)  # warm-up
-            parts = [("no reads", None), *ports.items()]
+            parts: list[tuple[str, int | None]] = [("no reads", None), *ports.items()]
             for number in range(given.rounds):
-                for name, port in parts[number % len(parts) :] + parts[: number % len(parts)]:
-                    if port is None:
+                for name, asked in parts[number % len(parts) :] + parts[: number % len(parts)]:
+                    if asked is None:
                         time.sleep(given.seconds)
                     else:
-                        found.setdefault(name, []).extend(_client(port, given, given.seconds))
+                        found.setdefault(name, []).extend(_client(asked, given, given.seconds))
                     epochs.setdefault(name, []).extend(epoch_seconds(own, given.seconds))
     print(f"load of the machine: {os.getloadavg()[0]:.1f}, cores: {os.cpu_count()}")
     without = float(np.median(epochs["no reads"]))

@@ -27,7 +27,7 @@ from mixedmode.sinks.shown import plain_rows, plain_values
 __all__ = ["BATCH_MAX", "GATHER_SECONDS", "PointReads"]
 
 BATCH_MAX = 256  # requests
-GATHER_SECONDS = 0.004
+GATHER_SECONDS = 0.008
 
 _SECONDS_IN_LOOP = 0.005  # a batch that takes longer is followed by one in a thread
 
