@@ -253,16 +253,10 @@ class StreamReader:
         return _Rows(text, plan, frozenset())
 
     def _check_time(self, level: _Level, rows: _Rows) -> None:
-        if level.kind == _TIME and self._is_view:
-            return  # as in Spark, where it has no meaning without a stream
         if level.kind == _TIME:
-            is_known = id_of(level.node.eventTime()) in rows.text.timed
-            if is_known and delay_ms_of(self._session, level.node) in rows.delays_ms:
-                return
-            once = "once" if self._is_chain else "once for each stream, before they are joined"
-            if self._prefix:
-                once = "in the function that reads the records, before filters and joins, and again only with its delay"
-            refuse("a second withWatermark", f"A source has one watermark: call withWatermark {once}.")
+            if not self._is_view:  # there it has no meaning, as in Spark without a stream
+                self._check_watermark(level.node, rows)
+            return
         if level.window is not None and level.window.is_inner:
             if id_of(level.window.time) not in rows.text.windows:
                 refuse("windows of windows", "Between the two groupBy may be where and select.")
@@ -278,6 +272,16 @@ class StreamReader:
         if not any(id_of(one) in rows.text.timed for one in times):
             column = ", for the column that it goes by, and compute that column before" if rows.delays_ms else ""
             refuse(f"{found} without a watermark", f"Call withWatermark before it{column}.")
+
+    def _check_watermark(self, node: _Java, rows: _Rows) -> None:
+        """Refuse a watermark over rows that have one. Queries of a pipeline may say that of the table again."""
+        once = "once" if self._is_chain else "once for each stream, before they are joined"
+        if self._prefix:
+            is_known = id_of(node.eventTime()) in rows.text.timed
+            if is_known and delay_ms_of(self._session, node) in rows.delays_ms:
+                return
+            once = "in the function that reads the records, before filters and joins, and again only with its delay"
+        refuse("a second withWatermark", f"A source has one watermark: call withWatermark {once}.")
 
     def _deduplicate(self, level: _Level, rows: _Rows) -> None:
         """Add the step that a node with keys is, and let the rows be its own."""
