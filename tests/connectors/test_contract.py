@@ -29,14 +29,14 @@ def each(rigs: Sequence[tuple[str, str]], default: Container[tuple[str, str]] | 
     )
 
 
-@each(RIGS, {(PLAIN, PLAIN), ("parquet", "parquet"), ("history-and-kafka", "postgres")})
+@each(RIGS, {(PLAIN, PLAIN), ("parquet", "parquet")})
 def test_batch_mode_gives_the_answer(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     it_gives_the_answer_in_batch_mode(partial(rig, request, source, sink), spark, tmp_path)
 
 
-@each(RIGS, {(PLAIN, PLAIN), ("kafka", "kafka")})
+@each(RIGS, {("kafka", "kafka")})
 def test_streaming_mode_gives_the_answer(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

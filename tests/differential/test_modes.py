@@ -19,7 +19,7 @@ from tests.harness import SPARK_CASES, manifests, output_rows
 RANDOM_MODES: list[Mode] = ["mixed", "mixed", "streaming", "batch"]
 
 
-@local_cases(0.4)
+@local_cases(0.3)
 @given(case=cases(RANDOM_MODES, needs_spark=False))
 def test_every_mode_gives_the_answer_of_plain_python(case: Case) -> None:
     with case_folder() as folder:

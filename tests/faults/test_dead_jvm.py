@@ -52,6 +52,7 @@ def test_a_jvm_that_is_killed_is_one_message_and_the_next_start_goes_on(
     job.check()
 
 
+@pytest.mark.soak
 def test_a_program_whose_jvm_was_killed_runs_its_next_job_with_another_one(tmp_path: Path) -> None:
     """As a notebook. A process that is forked from it has no JVM of its own, and may not use that of its parent."""
     (tmp_path / "rows.json").write_text(json.dumps({"k": "a"}))

@@ -20,7 +20,7 @@ from tests.lakehouse.tables import ICEBERG_BY_DEFAULT
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
-BY_DEFAULT = {("delta", "iceberg"), ("delta-and-kafka", PLAIN)}
+BY_DEFAULT = {("delta", "iceberg")}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from bench.growth import Keys, PassingKeys, SimulatedJob, Stretch, Work, as_table, run_stretches, updates_of, writes_of
 
 MAX_PARALLELISM = 16
-EPOCHS = 360
+EPOCHS = 240
 MEMORY = Path("/dev/shm")
 
 

@@ -213,6 +213,7 @@ def test_any_rollbacks_and_restored_savepoints_leave_the_rows_of_the_epochs_that
     check()
 
 
+@pytest.mark.soak
 def test_the_same_in_postgres(database: Database, tmp_path: Path) -> None:
     numbers = itertools.count()
 
