@@ -1,7 +1,6 @@
 """A project of Spark's declarative pipelines: in every mode, its tables have the rows that plain Python computes."""
 
 import functools
-import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -21,9 +20,9 @@ from typing_extensions import override
 from mixedmode.config import load_job, pipeline_process
 from mixedmode.driver.pipeline import pipeline_values
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job
 from tests.cli.shell import command
-from tests.harness import ManualClock, Row, output_rows, run, write_json, write_text
+from tests.driver.shop import NAMES, story, tell, write_countries
+from tests.harness import Row, output_rows, write_json, write_text
 
 pytestmark = pytest.mark.spark
 
@@ -128,8 +127,6 @@ CREATE TEMPORARY VIEW few AS SELECT at, amount FROM STREAM orders WHERE amount <
 CREATE STREAMING TABLE cheap AS SELECT customer, amount FROM STREAM orders WHERE amount < 10;
 CREATE MATERIALIZED VIEW sizes USING json AS SELECT total % 10 AS digit, count(*) AS n FROM Totals GROUP BY ALL;
 """
-NAMES = {"at": "Austria", "fr": "France", "jp": "Japan"}
-BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def in_this_process(place: str, overrides: list[str]) -> dict[str, Any]:
@@ -149,30 +146,8 @@ def project(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     write_text(tmp_path / "tables", "tables.py", TABLES.format(folder=tmp_path))
     write_text(tmp_path / "tables" / "more", "cheap.sql", CHEAP)
     write_text(tmp_path, "late.py", LATE.format(folder=tmp_path))
-    write_text(tmp_path / "countries", "c.csv", "code,name\n" + "".join(f"{k},{v}\n" for k, v in NAMES.items()))
+    write_countries(tmp_path)
     return write_text(tmp_path, "spark-pipeline.yml", SPEC)
-
-
-def story(seed: int) -> tuple[list[list[Row]], list[list[Row]]]:
-    """(orders, refunds) of a backlog and two live epochs; times go up, and the last order is a week later."""
-    chance = random.Random(seed)
-    orders: list[list[Row]] = []
-    for epoch, count in enumerate((60, 10, 5)):
-        times = [BEGIN + timedelta(hours=5 * epoch, minutes=chance.randrange(280)) for _ in range(count)]
-        orders.append(
-            [
-                {
-                    "customer": f"c{chance.randrange(7)}",
-                    "country": chance.choice(["at", "fr", "jp", "xx"]),
-                    "amount": chance.randrange(20),
-                    "ts": int(at.timestamp() * 1000),
-                }
-                for at in sorted(times)
-            ]
-        )
-    orders[-1].append({"customer": "c0", "country": "at", "amount": 1, "ts": orders[-1][-1]["ts"] + 7 * 86_400_000})
-    refunds = [[{"customer": f"c{chance.randrange(7)}", "amount": 3} for _ in range(count)] for count in (20, 0, 4)]
-    return orders, refunds
 
 
 def expected(orders: list[Row], refunds: list[Row]) -> dict[str, Counter[tuple[Any, ...]]]:
@@ -278,19 +253,9 @@ def with_zone(rows: Counter[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
 def test_the_tables_of_a_project_are_those_of_its_records(
     spark: SparkSession, tmp_path: Path, project: Path, mode: str
 ) -> None:
-    orders, refunds = story(seed=len(mode))
-
-    def arrive(epoch: int) -> None:
-        write_json(tmp_path / "orders", f"{epoch}.json", orders[epoch])
-        write_json(tmp_path / "refunds", f"{epoch}.json", refunds[epoch])
-
-    first = range(3) if mode == "batch" else range(1)
-    for epoch in first:
-        arrive(epoch)
-    feed = [lambda epoch=epoch: arrive(epoch) for epoch in range(1, 3) if epoch not in first]
+    orders, refunds = story(seed=len(mode), amounts=20)
     overrides = [f"execution.runtime-mode={mode}"]
-    clock = ManualClock(int((BEGIN + timedelta(days=30)).timestamp() * 1000))
-    run(Job.from_file(project, overrides), spark, feed=feed, clock=clock)
+    tell(spark, project, overrides, orders, refunds)
 
     wanted = expected(list(chain.from_iterable(orders)), list(chain.from_iterable(refunds)))
     if mode != "batch":  # batch ends the input, so all windows are emitted

@@ -1,6 +1,5 @@
 """A job in a SQL file on Spark: in every mode, its tables are those that plain Python computes of the same records."""
 
-import random
 from collections import Counter, defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -12,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from mixedmode.config import load_job
 from mixedmode.driver.verification import verify_job
-from mixedmode.job import Job
 from tests.cli.shell import command, lines
-from tests.harness import ManualClock, Row, output_rows, run, write_json, write_text
+from tests.driver.shop import NAMES, story, tell, write_countries
+from tests.harness import Row, output_rows, write_text
 
 pytestmark = pytest.mark.spark
 
@@ -49,30 +48,6 @@ CREATE STREAMING TABLE cheap TBLPROPERTIES (path 'out/cheap') AS
   FROM STREAM orders o JOIN STREAM refunds r ON o.customer = r.customer AND o.amount < r.amount + 7
   JOIN countries c ON c.code = o.country;
 """
-NAMES = {"at": "Austria", "fr": "France", "jp": "Japan"}
-BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
-
-
-def story(seed: int) -> tuple[list[list[Row]], list[list[Row]]]:
-    """(orders, refunds) of a backlog and two live epochs; times go up, and the last order is a week later."""
-    chance = random.Random(seed)
-    orders: list[list[Row]] = []
-    for epoch, count in enumerate((60, 10, 5)):
-        times = [BEGIN + timedelta(hours=5 * epoch, minutes=chance.randrange(280)) for _ in range(count)]
-        orders.append(
-            [
-                {
-                    "customer": f"c{chance.randrange(7)}",
-                    "country": chance.choice(["at", "fr", "jp", "xx"]),
-                    "amount": chance.randrange(100),
-                    "ts": int(at.timestamp() * 1000),
-                }
-                for at in sorted(times)
-            ]
-        )
-    orders[-1].append({"customer": "c0", "country": "at", "amount": 1, "ts": orders[-1][-1]["ts"] + 7 * 86_400_000})
-    refunds = [[{"customer": f"c{chance.randrange(7)}", "amount": 3} for _ in range(count)] for count in (20, 0, 4)]
-    return orders, refunds
 
 
 def expected(orders: list[Row], refunds: list[Row]) -> dict[str, set[tuple[Any, ...]]]:
@@ -104,20 +79,10 @@ def expected(orders: list[Row], refunds: list[Row]) -> dict[str, set[tuple[Any, 
 @pytest.mark.parametrize("mode", ["batch", "mixed", pytest.param("streaming", marks=pytest.mark.soak)])
 def test_the_tables_of_a_sql_file_are_those_of_its_records(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     file = write_text(tmp_path, "shop.sql", SHOP)
-    write_text(tmp_path / "countries", "c.csv", "code,name\n" + "".join(f"{k},{v}\n" for k, v in NAMES.items()))
-    orders, refunds = story(seed=len(mode))
-
-    def arrive(epoch: int) -> None:
-        write_json(tmp_path / "orders", f"{epoch}.json", orders[epoch])
-        write_json(tmp_path / "refunds", f"{epoch}.json", refunds[epoch])
-
-    first = range(3) if mode == "batch" else range(1)
-    for epoch in first:
-        arrive(epoch)
-    feed = [lambda epoch=epoch: arrive(epoch) for epoch in range(1, 3) if epoch not in first]
+    write_countries(tmp_path)
+    orders, refunds = story(seed=len(mode), amounts=100)
     overrides = [f"execution.runtime-mode={mode}"]
-    clock = ManualClock(int((BEGIN + timedelta(days=30)).timestamp() * 1000))
-    run(Job.from_file(file, overrides), spark, feed=feed, clock=clock)
+    tell(spark, file, overrides, orders, refunds)
 
     bought, returned = list(chain.from_iterable(orders)), list(chain.from_iterable(refunds))
     wanted = expected(bought, returned)
