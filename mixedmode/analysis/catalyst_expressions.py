@@ -1,6 +1,6 @@
 """Reads the expressions of Spark's analysed plan as nodes of a query, if each is on the list of what tasks compute.
 
-What is constant, Spark computes here.
+Spark computes constant expressions here.
 """
 
 import json

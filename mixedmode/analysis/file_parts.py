@@ -42,7 +42,7 @@ def specs_of_sides(spec: SourceSpec) -> tuple[SourceSpec, ...]:
 
 
 def _stand_in(source: OpenSource, spec: SourceSpec) -> tuple[DataFrame, FilePart | None]:
-    """Return the stand-in of a source, and its files; None if it has none. Of several sides with files, take one."""
+    """Return the stand-in of a source, and its files; None if it has none. If several sides have files, take one."""
     frames = streams_of_sides(source, Admission())
     specs = specs_of_sides(spec)
     parts = (

@@ -1,7 +1,7 @@
 """Registers the functions of a job, so that its SQL can call them by their names.
 
-A function is a plain one, whose result type is its annotation, or one that is decorated with `udf`, `pandas_udf` or
-`arrow_udf` of PySpark, and so has its type and its kind. tasks/sql_functions.py says how tasks get it.
+A function is a plain one, whose result type is its annotation, or has a decorator of PySpark: `udf`, `pandas_udf` or
+`arrow_udf`, which names its type and its kind. tasks/sql_functions.py says how tasks get it.
 """
 
 import datetime as dt

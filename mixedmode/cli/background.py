@@ -149,7 +149,7 @@ class JobStatus:
 
 
 def status_of(spec: JobSpec) -> JobStatus:
-    """Return the status of a job. What cannot be read of its checkpoints is told as `trouble`.
+    """Return the status of a job. Checkpoints that cannot be read are told as `trouble`.
 
     Raises CorruptStateError if the record of its process is damaged.
     """

@@ -120,7 +120,7 @@ class Inputs:
     def files_of(self, files: FilesOf) -> dict[str, tuple[str, ...]]:
         """Return {source: URLs of those of its files in an epoch that are read}.  files: by opened source or side.
 
-        Of a source of which tasks read one side themselves, they are the files of that side.
+        If tasks read one side of a source themselves, they are the files of that side.
         """
         listed = self._listed_sides()
         found = {}

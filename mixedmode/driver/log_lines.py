@@ -138,7 +138,7 @@ def _figures(event: EpochCommitted) -> dict[str, Any]:
 
 
 def _progress(event: EpochProgress) -> dict[str, Any]:
-    """Return the values of the line of an epoch under way. What is unknown is left out."""
+    """Return the values of the line of an epoch under way. Unknown figures are left out."""
     seconds_left = None if event.seconds_left is None else round(event.seconds_left)
     unknown = {
         "seconds_left": seconds_left,

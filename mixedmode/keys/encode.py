@@ -80,9 +80,9 @@ def encode_keys(columns: Sequence[pa.Array], schema: KeySchema) -> pa.Array:
 def key_pieces(columns: Sequence[pa.Array], schema: KeySchema) -> list[Any]:
     """Return the pieces of n keys, which are one after the other the bytes that `encode_keys` returns.
 
-    A piece is an array (n,), or a constant that all keys have. Who adds more to keys joins all pieces at once, since
-    each join copies all bytes. If the schema has a fixed width, the only piece is fixed_size_binary; else all pieces
-    are large_binary.
+    A piece is an array (n,), or a constant that all keys have. A caller that adds more to keys joins all pieces at
+    once, since each join copies all bytes. If the schema has a fixed width, the only piece is fixed_size_binary; else
+    all pieces are large_binary.
     """
     assert [c.type for c in columns] == [f.type for f in schema.fields], (columns, schema)
     assert len({len(c) for c in columns}) == 1, [len(c) for c in columns]

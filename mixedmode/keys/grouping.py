@@ -6,7 +6,7 @@ integer. After each column the numbers are dense again, and so below 2**31. So n
     Example: the columns (x, y, x) and (1, 1, 2) have the numbers 0, 1, 0 and 0, 0, 1. With 2 numbers in the second
     column, the pairs are 0 * 2 + 0, 1 * 2 + 0, 0 * 2 + 1, that is 0, 2, 1. The dense groups are 0, 1, 2.
 
-Of equal integers in a row, one is numbered. Integers of a small range are numbered with a table, which is several times
+One of equal integers in a row is numbered. Integers of a small range are numbered with a table, which is several times
 faster than a hash table. For other integers, a sample estimates the number of distinct values. If it is large, the
 values are sorted by their hash, because Arrow's hash table would take hundreds of bytes per value while it grows.
 Strings of at most 8 bytes are numbered as integers of the same bytes.

@@ -52,7 +52,7 @@ class DirectRead:
 
     `queries`: the rows that are made of each batch of `columns`, one after the other: those of each relation of the
     source that the reader reads, then rows that only show the progress of the source, if the reader measures it.
-    `lines`: None for Parquet. Of lines, `columns` are all of the source, since a wrong value in any stops a job.
+    `lines`: None for Parquet. For lines, `columns` are all of the source, since a wrong value in any stops a job.
     `side`: the number of the side of the source that has the files, if Spark reads its other sides.
     """
 

@@ -82,7 +82,7 @@ class Upstream:
         )
 
     def of_step(self, step: KeyedStep) -> Self:
-        """Return the position for a step. Of rows that change, only windows use the event time."""
+        """Return the position for a step. Only windows use the event time of rows that change."""
         has_window = isinstance(step, KeyedAggregateStep) and step.window is not None
         return self if has_window or not self.is_changelog else replace(self, event_time=None)
 

@@ -157,7 +157,7 @@ def parsed_files(store: ObjectStore) -> dict[OutputFile, tuple[str, int]]:
 def superseded(files: Iterable[OutputFile]) -> set[OutputFile]:
     """Return the files of a folder whose epochs are all in one other compacted file, which readers use instead. Pure.
 
-    Of two compacted files with the same epochs, the one of the newer plan counts.
+    If two compacted files have the same epochs, the one of the newer plan counts.
     """
     by_folder: dict[str, list[OutputFile]] = {}
     for file in files:

@@ -19,7 +19,7 @@ __all__ = ["HasTopicIds", "TopicDecision", "TopicsMadeAnew", "TopicsRead", "deci
 
 @runtime_checkable
 class HasTopicIds(Protocol):
-    """A source of topics. Of the sides of a source, at most one has topics."""
+    """A source of topics. At most one side of a source has topics."""
 
     @property
     @abstractmethod

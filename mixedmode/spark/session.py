@@ -42,10 +42,10 @@ _SECOND_VOICES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 def open_session(spec: JobSpec, *, log_folder: Path | None = None) -> SparkSession:
     """Return a session for the job: the first one of this process, or a copy of that one.
 
-    A copy shares Spark with the session of the program, and has its settings, temporary views and functions. What the
-    job changes of them is changed in the copy only, so neither the program nor another job notices.
-    Spark's log goes to `log_folder`/spark.log, and the output of its JVM to spark.out, so neither is on the screen.
-    Raise InvalidJobError for settings with which Spark does not start.
+    A copy shares Spark with the session of the program, and has its settings, temporary views and functions. The job
+    changes settings in the copy only, so neither the program nor another job notices. Spark's log goes to
+    `log_folder`/spark.log, and the output of its JVM to spark.out, so neither is on the screen. Raise InvalidJobError
+    for settings with which Spark does not start.
     """
     set_python(spec)
     for name in _SECOND_VOICES:
@@ -106,7 +106,7 @@ def _copied(settings: Mapping[str, str]) -> SparkSession | None:
 def _keep_names(session: SparkSession) -> None:
     """Keep the JVM's answers for the names that are asked for in each start or epoch.
 
-    Py4J does not keep them. Of a name without a package, the JVM looks into every jar, in up to eight packages.
+    Py4J does not keep them. For a name without a package, the JVM looks into every jar, in up to eight packages.
     """
     jvm = session._jvm  # noqa: SLF001 - PySpark has no public name for it
     asked = {name: name for name in _CLASSES_ASKED_FOR} | {_OF_QUERIES.rpartition(".")[2]: _OF_QUERIES}

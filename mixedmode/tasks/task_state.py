@@ -272,7 +272,7 @@ class _Fetching:
 class _Fetch:
     """Copies a committed run to a local path, and verifies it.
 
-    Of a run that is cut, copy only the entries that are valid here; write no file if there are none.
+    If the run is cut, copy only the entries that are valid here; write no file if there are none.
     """
 
     store: ObjectStore

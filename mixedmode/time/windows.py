@@ -276,7 +276,7 @@ def _next(ticks: Int64s, step: int, phase: int = 0) -> Int64s:
 def _every(scale: _Scale, first: Int64s, last: Int64s, step: int) -> tuple[Int64s, Int64s]:
     """Return row and instant of the ticks first, first + step, ..., last of each row.
 
-    Of several ticks of a row that begin at the same instant, only one is returned.
+    If several ticks of a row begin at the same instant, only one is returned.
     """
     counts = (last - first) // step + 1
     row = np.repeat(np.arange(len(first)), counts)

@@ -247,7 +247,7 @@ class Percentile:
 class ExactPercentile:
     """An exact percentile, interpolated between two neighbouring values; NULL without a value.
 
-    Of n sorted values, the 0-based position is fraction * (n - 1). For the values 1 to 10 and fraction 0.5, the
+    In n sorted values, the 0-based position is fraction * (n - 1). For the values 1 to 10 and fraction 0.5, the
     position is 4.5, and the result is 5.5.
     """
 

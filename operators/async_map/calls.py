@@ -45,7 +45,8 @@ async def outcomes_of(
 ) -> list[Outcome | None]:
     """Return the outcome of each request (n,).
 
-    is_strict: the first failure ends the epoch, so nothing is sent after it. What was not sent has the outcome None.
+    is_strict: the first failure ends the epoch, so nothing is sent after it. A request that was not sent has the
+    outcome None.
     """
     outcomes: list[Outcome | None] = [None] * len(requests)
     starts = range(0, len(requests), settings.batch_size)

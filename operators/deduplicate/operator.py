@@ -2,11 +2,11 @@
 
 first   The rows of a key are ordered by event time, then by the tie-break columns, then by the whole row. A row is
         emitted once the watermark has passed its time, so no earlier row can come. Until then it waits in the state.
-any     A row of a key that has no row yet is emitted at once. Of several such rows in one epoch, the first in the same
-        order is emitted, so a repeated epoch emits the same rows.
+any     A row of a key that has no row yet is emitted at once. If one epoch has several such rows, the first in the same
+        order is emitted. So a repeated epoch emits the same rows.
 
 Both emit each row once and never change it. With `within_us`, a row is a duplicate only if its time is less than that
-after the emitted row of its key; the key is forgotten when the watermark is that far, because rows before the watermark
+after the emitted row of its key. The key is forgotten when the watermark is that far, because rows before the watermark
 are late. Late rows are dropped and counted.
 
 Rows are packed (operators/top/rows.py), ordered by time first. The sorter keeps only the first row of a key, or of a

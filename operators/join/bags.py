@@ -2,9 +2,9 @@
 
     stored key = key group | side | packed row (key, columns of the side), value = number of such rows
 
-Equal rows are one stored row with a count if rows may be retracted, as a retraction has to find its row, and if no
-column of the side is read, as all rows of a key are then equal. Otherwise each row that arrives is stored by itself,
-and nothing is looked up. It then has a number as the order column of the packed row:
+Equal rows are one stored row with a count in two cases: if rows may be retracted, as a retraction has to find its row;
+and if no column of the side is read, as all rows of a key are then equal. Otherwise each row that arrives is stored by
+itself, and nothing is looked up. It then has a number as the order column of the packed row:
 
     key | epoch u32 | number in the epoch u64 | columns of the side
 

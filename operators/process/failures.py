@@ -92,7 +92,7 @@ def line_of(error: BaseException, file: str | None) -> str:
     """Return `file:line in function` for an error.
 
     The line is the innermost line of the user's file; if there is none, the innermost line outside operators/. A group
-    of errors has the line of its first one. What Python makes of a StopIteration has only the line of that.
+    of errors has the line of its first one. The error that Python makes of a StopIteration has only the line of that.
     """
     first = first_of(error)
     raised = [one for one in (first.__cause__, first) if one is not None]

@@ -1,6 +1,6 @@
 """The rows of a broadcast input as versions by time, and the answers to a function's questions about them.
 
-Of the rows with one key, the one in force at a time is the last one that is not later. It ends with the next row of its
+The row of a key that is in force at a time is the last one that is not later. It ends with the next row of its
 key, with a row that says so (`deleted`), or when it is too old (`tolerance_us`).
 
 Example: rows of key EUR at times 10 and 20. At 5 there is none, at 10 and 19 the first, at 20 the second.

@@ -66,7 +66,7 @@ class SessionSettlement:
     def merged(self, stored: Sessions, arrived: Sessions) -> "Merged":
         """Merge the stored and the new sessions of each key that touch or overlap.
 
-        Of the sessions [0, 10), [10, 15) and [20, 25) of a key, the first two become [0, 15).
+        From the sessions [0, 10), [10, 15) and [20, 25) of a key, the first two become [0, 15).
         """
         windows = concat([stored.windows, arrived.windows])
         both = Sessions(

@@ -32,7 +32,7 @@ PIECE_BYTES = 4 * 1024 * 1024  # of Parquet: a smaller piece is not worth openin
 class FileSlice:
     """The bytes [begin, end) of a file of `length` bytes, as the driver has seen it.
 
-    Of Parquet, it is the same part of the rows. Of text, it is the lines that begin there.
+    In Parquet, it is the same part of the rows. In text, it is the lines that begin there.
     """
 
     path: str

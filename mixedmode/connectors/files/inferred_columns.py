@@ -1,6 +1,6 @@
 """The columns of a file source: those that the job declares, or those that Spark infers from the files.
 
-Spark takes the columns of a folder of Parquet files from the file whose path sorts first, and reads its footer in a job
+Spark takes the columns of a folder of Parquet files from the file whose path sorts first. It reads the footer in a job
 of its own, which is a large part of a short start. So the footer of a plain folder is read here, without a Spark job.
 Types that Spark maps without regard to any setting are mapped here. Everything else is left to Spark: nested columns,
 partition folders, options, summary files. The rules are those of Spark's ParquetUtils.inferSchema and

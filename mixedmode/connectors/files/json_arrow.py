@@ -1,8 +1,8 @@
 """Lines of JSON that map tasks read on Arrow, where Spark's reader returns the same rows (tasks/direct.py).
 
 Arrow's parser refuses much that Spark's reader takes: a number in a column of texts, single quotes, comments, arrays of
-records, halves of a surrogate pair, a field twice. Then the whole file is doubtful, and Spark reads it. What Arrow
-takes and Spark refuses, or reads as something else, is looked for in the bytes.
+records, halves of a surrogate pair, a field twice. Then the whole file is doubtful, and Spark reads it. The bytes are
+searched for all that Arrow takes and Spark refuses or reads as something else.
 
 Invariants (tests/sources/test_lines_on_arrow.py):
   I1  a block that is not doubtful has the rows that Spark's reader returns in the mode FAILFAST

@@ -93,7 +93,7 @@ def _matches(few: npt.NDArray[np.generic], many: npt.NDArray[np.generic]) -> tup
     """Return the positions in both lists of the values that both have.
 
     `many` strictly increases, and so does `few` if it is the longer one. Each value of the shorter list is searched for
-    in the longer one. What lies beyond its end is compared with its last value, and differs.
+    in the longer one. A value beyond its end is compared with its last value, and differs.
     """
     if len(few) > len(many):
         at, rows = _matches(many, few)
