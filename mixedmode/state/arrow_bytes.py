@@ -132,8 +132,7 @@ def without_none(values: Sequence[bytes | None]) -> Sequence[bytes]:
 def strictly_increase(values: Sequence[bytes]) -> bool:
     """Return whether each value sorts after the one before, byte by byte."""
     if isinstance(values, FixedBytes):
-        ordered = values.comparable()
-        return bool((ordered[1:] > ordered[:-1]).all())
+        return values.strictly_increases()
     if isinstance(values, ArrowBytes):
         return bool(pc.all(pc.less(values.column[:-1], values.column[1:]), min_count=0).as_py())
     return all(map(lt, values, islice(values, 1, None)))

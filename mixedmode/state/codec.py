@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError
 from mixedmode.state.arrow_bytes import ArrowBytes, array_of, large_binary
-from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
+from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows, put_columns
 
 VERSION = 1
 SCHEMA_ID = 0
@@ -90,7 +90,7 @@ class RowCodec:
             byte = _HEADER_BYTES + index // 8
             width = _fixed_bytes(field)
             fixed = _lengths(column) if _is_binary(field) else _fixed_part(column)
-            heads[:, offset : offset + width] = fixed.view(np.uint8).reshape(count, width)
+            put_columns(heads, offset, fixed.view(np.uint8).reshape(count, width))
             if column.null_count == 0:
                 heads[:, byte] |= valid
             else:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from mixedmode.keys.encode import KeySchema
 from mixedmode.keys.rows import binary_rows
 from mixedmode.state.arrow_bytes import ArrowBytes, large_binary
-from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
+from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows, put_columns
 
 PREFIX_BYTES = 3
 
@@ -46,14 +46,14 @@ def joined_keys(key_groups: npt.NDArray[np.uint16], parts: Sequence[Any], state_
 def _beside(parts: Sequence[FixedBytes]) -> FixedBytes:
     rows, start = np.empty((len(parts[0]), sum(part.width for part in parts)), np.uint8), 0
     for part in parts:
-        rows[:, start : start + part.width] = part.rows
+        put_columns(rows, start, part.rows)
         start += part.width
     return FixedBytes(rows)
 
 
 def _prefixes(key_groups: npt.NDArray[np.uint16], state_id: int) -> npt.NDArray[np.uint8]:
     prefixes = np.empty((len(key_groups), PREFIX_BYTES), np.uint8)
-    prefixes[:, :2] = key_groups.astype(">u2").view(np.uint8).reshape(-1, 2)
+    put_columns(prefixes, 0, key_groups.astype(">u2").view(np.uint8).reshape(-1, 2))
     prefixes[:, 2] = state_id
     return prefixes
 

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from mixedmode.errors import InternalError
+from mixedmode.state.arrow_bytes import ArrowBytes
 from mixedmode.state.backend import PrefixRows, StateRange
 
 
@@ -37,10 +39,10 @@ class SingleKeyBackend:
         """Return True: no state precedes the backlog."""
         return True
 
-    def read(self, state_id: int, keys: Sequence[bytes]) -> list[bytes | None]:
+    def read(self, state_id: int, keys: Sequence[bytes]) -> ArrowBytes[bytes | None]:
         """Return None for each key. Raises InternalError if a key does not sort after the keys written before."""
         self._check_new(state_id, keys)
-        return [None] * len(keys)
+        return ArrowBytes(pa.nulls(len(keys), pa.large_binary()))
 
     def scan(self, state_id: int, start: bytes, end: bytes, bytes_max: int | None = None) -> StateRange:
         """Return no entries: no state precedes the backlog."""

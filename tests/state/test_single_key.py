@@ -26,7 +26,7 @@ def test_pairs_leave_for_the_migration_in_the_order_of_their_keys(keys: list[byt
     backend = SingleKeyBackend(migration)
     for start in range(0, len(keys), step):
         some = keys[start : start + step]
-        assert backend.read(0, some) == [None] * len(some), "no state precedes the backlog"
+        assert list(backend.read(0, some)) == [None] * len(some), "no state precedes the backlog"
         backend.write(0, some, [key * 2 for key in some])
     assert migration.pairs == [(0, key, key * 2) for key in keys]
 
@@ -34,7 +34,7 @@ def test_pairs_leave_for_the_migration_in_the_order_of_their_keys(keys: list[byt
 def test_without_a_migration_the_pairs_are_dropped() -> None:
     backend = SingleKeyBackend(None)
     backend.write(0, [b"a"], [b"1"])
-    assert backend.read(0, [b"b"]) == [None]
+    assert list(backend.read(0, [b"b"])) == [None]
 
 
 def test_each_state_has_an_order_of_its_own() -> None:
@@ -51,7 +51,7 @@ def test_nothing_to_read_or_write_is_fine_at_any_time() -> None:
     backend = SingleKeyBackend(None)
     backend.write(0, [b"a"], [b"1"])
     backend.write(0, [], [])
-    assert backend.read(0, []) == []
+    assert list(backend.read(0, [])) == []
     assert backend.scan_prefixes(0, []).keys == []
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.fixed_bytes import WORD_BYTES, FixedBytes, words_at
 
 __all__ = ["KeyWords", "SearchedKeys", "find_keys", "words_of"]
 
@@ -23,8 +23,8 @@ Bytes2D = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint64]
 
-_WORD_BYTES = 8
 _GROUP_BYTES = 2
+_GROUP_MASK = np.uint64(0xFFFF << 48)  # the first two bytes of a word
 _NO_ROWS = np.zeros(0, np.intp)
 
 
@@ -104,21 +104,23 @@ def _matches(few: npt.NDArray[np.generic], many: npt.NDArray[np.generic]) -> tup
 
 
 def _first_byte(rows: Bytes2D) -> int:
-    last = rows.shape[1] - (_WORD_BYTES - _GROUP_BYTES)
-    differs = (number for number in range(_GROUP_BYTES, last) if (rows[:, number] != rows[0, number]).any())
-    return next(differs, last)
+    last: int = rows.shape[1] - (WORD_BYTES - _GROUP_BYTES)
+    for start in range(_GROUP_BYTES, last, WORD_BYTES):
+        words = words_at(rows, start)
+        differs = int(np.bitwise_or.reduce(words ^ words[0]))
+        if differs:
+            first_different = start + WORD_BYTES - (differs.bit_length() + 7) // 8
+            return min(first_different, last)
+    return last
 
 
 def _made(rows: Bytes2D, first_byte: int) -> Words:
     """Return the words of keys; keys of at most eight bytes are their words."""
-    width = rows.shape[1]
-    packed = np.zeros((len(rows), _WORD_BYTES), np.uint8)
-    if width <= _WORD_BYTES:
-        packed[:, :width] = rows
-    else:
-        packed[:, :_GROUP_BYTES] = rows[:, :_GROUP_BYTES]
-        packed[:, _GROUP_BYTES:] = rows[:, first_byte : first_byte + _WORD_BYTES - _GROUP_BYTES]
-    return packed.view(">u8").ravel().astype(np.uint64)
+    words = words_at(rows, 0)
+    if rows.shape[1] > WORD_BYTES:
+        words &= _GROUP_MASK
+        words |= words_at(rows, first_byte - _GROUP_BYTES) & ~_GROUP_MASK
+    return words
 
 
 def _increases(words: Words) -> bool:

@@ -20,7 +20,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ import xxhash
 from mixedmode.keys.arrow import I64, U8
 from mixedmode.keys.rows import binary_rows
 from mixedmode.state.arrow_bytes import ArrowBytes
-from mixedmode.state.fixed_bytes import FixedBytes
+from mixedmode.state.fixed_bytes import FixedBytes, put_columns
 
 XXH3_CHECKSUM = 4  # in the footer
 KEY_TRAILER = bytes([1, 0, 0, 0, 0, 0, 0, 0])  # "value", then 7 bytes of the sequence number
@@ -41,7 +41,7 @@ _TRAILER_BYTES = 5  # behind a block
 _CODEC = pa.Codec("lz4_raw")
 
 
-def in_file(block: bytes, *, compresses: bool) -> tuple[bytes, bytes]:
+def in_file(block: bytes | memoryview, *, compresses: bool) -> tuple[bytes | memoryview, bytes]:
     """Return a block as in the file, compressed if that saves an eighth of its bytes, and the five bytes behind it."""
     kind = _NOT_COMPRESSED
     if compresses:
@@ -159,6 +159,48 @@ class Entries:
         return words, ends
 
 
+def data_blocks(
+    keys: FixedBytes | ArrowBytes[bytes], values: FixedBytes | ArrowBytes[bytes | None], size: int
+) -> tuple[I64, Iterator[bytes | memoryview]]:
+    """Return data blocks of about `size` bytes for keys (n,), n > 0, and values (n,): where each ends, and its bytes.
+
+    The first result (b,) has the number of entries up to the end of each block.
+    """
+    if isinstance(keys, FixedBytes) and isinstance(values, FixedBytes):
+        return _equal_blocks(keys, values, size)
+    entries = encode_entries(keys, values, KEY_TRAILER)
+    ranges = cuts(entries.offsets, size)
+    return np.array([end for _, end in ranges]), entries.blocks(ranges)
+
+
+def _equal_blocks(keys: FixedBytes, values: FixedBytes, size: int) -> tuple[I64, Iterator[memoryview]]:
+    """Return the data blocks of entries of one length. All but the last one have as many entries each."""
+    head = b"\0" + varint(keys.width + len(KEY_TRAILER)) + varint(values.width)
+    each = -(-size // (len(head) + keys.width + len(KEY_TRAILER) + values.width))
+    rest = len(keys) % each
+    whole = len(keys) - rest
+    last = _matrix(keys.rows[whole:], values.rows[whole:], head, rest) if rest else ()
+    first = _matrix(keys.rows[:whole], values.rows[:whole], head, each) if whole else ()
+    return np.array([*range(each, len(keys), each), len(keys)]), chain(first, last)
+
+
+def _matrix(keys: U8, values: U8, head: bytes, each: int) -> Iterator[memoryview]:
+    """Yield blocks of `each` entries: their bytes, then the restart points, which are the same in all blocks."""
+    parts = [np.frombuffer(head, np.uint8), keys, np.frombuffer(KEY_TRAILER, np.uint8), values]
+    ends = np.cumsum([part.shape[-1] for part in parts]).tolist()
+    points = np.arange(0, each, ENTRIES_PER_RESTART, dtype="<u4") * np.uint32(ends[-1])
+    restarts = np.append(points, np.array([len(points)], "<u4")).view(np.uint8)
+    entries_bytes = each * ends[-1]
+    blocks = np.empty((len(keys) // each, entries_bytes + len(restarts)), np.uint8)
+    blocks[:, entries_bytes:] = restarts
+    entries = np.ndarray((len(blocks), each, ends[-1]), np.uint8, blocks, strides=(blocks.shape[1], ends[-1], 1))
+    for end, part in zip(ends, parts, strict=True):
+        rows = part if part.ndim == 1 else part.reshape(len(blocks), each, -1)
+        put_columns(entries, end - part.shape[-1], rows)
+    for block in blocks:
+        yield block.data
+
+
 def cuts(offsets: I64, size: int) -> list[tuple[int, int]]:
     """Return ranges [start, end) of entries, each of about `size` bytes or one entry; they cover all entries.
 
@@ -173,23 +215,9 @@ def encode_entries(
     keys: FixedBytes | ArrowBytes[bytes], values: FixedBytes | ArrowBytes[bytes | None], trailer: bytes
 ) -> Entries:
     """Return the entries of (n,) keys, each with `trailer` behind it, and values (n,); None is an empty value."""
-    if isinstance(keys, FixedBytes) and isinstance(values, FixedBytes):
-        return _encode_fixed(keys, values, trailer)
     head = varints(np.zeros(len(keys), np.int64), keys.lengths() + len(trailer), values.lengths())
     parts = [head, keys.large_binary(), pa.scalar(trailer, pa.large_binary()), values.large_binary()]
     nothing = pa.scalar(b"", pa.large_binary())  # between the parts
     options = pc.JoinOptions(null_handling="replace", null_replacement="")
     rows = binary_rows(pc.binary_join_element_wise(*parts, nothing, options=options))
     return Entries(rows.data, np.append(rows.starts, rows.ends[-1]))
-
-
-def _encode_fixed(keys: FixedBytes, values: FixedBytes, trailer: bytes) -> Entries:
-    head = b"\0" + varint(keys.width + len(trailer)) + varint(values.width)
-    widths = {"head": len(head), "key": keys.width, "trailer": len(trailer), "value": values.width}
-    rows = np.empty(len(keys), [(name, f"V{width}") for name, width in widths.items()])
-    rows["head"] = np.void(head)
-    if trailer:
-        rows["trailer"] = np.void(trailer)
-    rows["key"] = keys.rows.view(f"V{keys.width}").ravel()
-    rows["value"] = values.rows.view(f"V{values.width}").ravel()
-    return Entries(rows.view(np.uint8), np.arange(len(rows) + 1) * rows.itemsize)

@@ -34,7 +34,7 @@ from mixedmode.state.rocksdb.sst_blocks import (
     KEY_TRAILER,
     XXH3_CHECKSUM,
     Entries,
-    cuts,
+    data_blocks,
     encode_entries,
     in_file,
     parts_in_file,
@@ -115,12 +115,11 @@ class SstFile:
             self._write_group(keys[start : start + step], values[start : start + step])
 
     def _write_group(self, keys: _Keys, values: _Values) -> None:
-        entries = encode_entries(keys, values, KEY_TRAILER)
-        ranges = cuts(entries.offsets, BLOCK_BYTES)
-        blocks = [in_file(block, compresses=True) for block in entries.blocks(ranges)]
+        ends, found = data_blocks(keys, values, BLOCK_BYTES)
+        blocks = [in_file(block, compresses=True) for block in found]
         self._file.write(b"".join(chain.from_iterable(blocks)))
         self._block_bytes += [len(block) + _BLOCK_TRAILER_BYTES for block, _ in blocks]
-        self._last_keys.append(values_at(keys, np.array([end - 1 for _, end in ranges])))
+        self._last_keys.append(values_at(keys, ends - 1))
         if self._filter is not None:
             width = keys.width if isinstance(keys, FixedBytes) else None
             self._filter.add(xxph3(binary_rows(keys.large_binary()), width))
@@ -144,7 +143,7 @@ class SstFile:
         footer = handles.ljust(_HANDLES_BYTES, b"\0") + struct.pack("<IQ", _FORMAT_VERSION, _MAGIC)
         self._file.write(bytes([XXH3_CHECKSUM]) + footer)
 
-    def _placed(self, parts: Iterable[bytes]) -> bytes:
+    def _placed(self, parts: Iterable[bytes | memoryview]) -> bytes:
         """Write one block, as in the file, and return its handle."""
         start = self._offset
         for part in parts:
