@@ -155,12 +155,12 @@ class TaskState:
         if self._task is None:
             return ()
         started = time.perf_counter()
+        self._keep_columns(self._replica_folder(self._task))  # while the disk gets the runs
         groups = self._attempt.groups
         runs = tuple(run.stored(groups) for run in self._written)
         self.merged = tuple(
             Replacement(groups, names, None if run is None else run.stored(groups)) for names, run in self._merged
         )
-        self._keep_columns(self._replica_folder(self._task))
         self.migration_seconds += time.perf_counter() - started
         return runs
 

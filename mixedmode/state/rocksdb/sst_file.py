@@ -16,7 +16,6 @@ https://github.com/facebook/rocksdb/blob/main/db/external_sst_file_ingestion_job
 Invariant (tests/state/test_sst_file.py): RocksDB reads the same from this file as from one of its own writer.
 """
 
-import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -90,13 +89,14 @@ class SstFile:
             self._flush()
 
     def finish(self) -> None:
-        """Write all that follows the data blocks, and sync the file. Raises OSError if writing to the disk fails."""
+        """Write all that follows the data blocks. Raises OSError if writing to the disk fails.
+
+        The file is not synced: the store does that when it gets the file.
+        """
         self._flush()
         assert self._entries, "RocksDB does not ingest a file without entries"
         with self._file:
             self._write_tail()
-            self._file.flush()
-            os.fsync(self._file.fileno())
 
     def discard(self) -> None:
         """Close the file without finishing it."""
