@@ -187,7 +187,7 @@ class LocalFiles:
 
     def _unfinished_folder(self) -> Path:
         folder = self.root / _UNFINISHED
-        _make_folder(folder)
+        folder.mkdir(exist_ok=True)  # not synced: a power cut may take it, as nothing in it counts
         return folder
 
 
