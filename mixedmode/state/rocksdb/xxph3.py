@@ -10,7 +10,7 @@ https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md (XXH3, with most 
 Invariant (tests/state/test_bloom_filter.py): filters of keys of any length equal RocksDB's, bit by bit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -47,15 +47,20 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 def xxph3(keys: BinaryRows, width: int | None = None) -> U64:
     """Return the hash of each key (n,). `width`: the length of all keys, one right after the other, or None."""
     hashes = np.empty(len(keys), np.uint64)
-    ways = _ways(keys.ends - keys.starts)
-    counts = np.bincount(ways)
-    for way in np.flatnonzero(counts).tolist():
-        rows = None if counts[way] == len(ways) else np.flatnonzero(ways == way)
-        for at in range(0, int(counts[way]), _CHUNK_KEYS):
+    for rows in [None] if width is not None else _alike(keys):
+        for at in range(0, len(keys if rows is None else rows), _CHUNK_KEYS):
             chunk = slice(at, at + _CHUNK_KEYS)
             some = chunk if rows is None else rows[chunk]
             hashes[some] = _Keys(keys.data, keys.starts[some], keys.ends[some], width).hash()
     return hashes
+
+
+def _alike(keys: BinaryRows) -> Iterator[I64 | None]:
+    """Yield the rows of all keys that are hashed with the same steps; None if these are all rows."""
+    ways = _ways(keys.ends - keys.starts)
+    counts = np.bincount(ways)
+    for way in np.flatnonzero(counts).tolist():
+        yield None if counts[way] == len(ways) else np.flatnonzero(ways == way)
 
 
 def _ways(lengths: I64) -> I64:
