@@ -28,7 +28,7 @@ from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.co_group import CoGroupBase
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.process import ProcessOperator
-from mixedmode.spark.jobs import SparkJob, SparkStage, jobs_with_tag, tagged
+from mixedmode.spark.jobs import MAP_SIDE, SparkJob, SparkStage, jobs_with_tag, tagged
 from mixedmode.tasks.notes import NoteKind, Notes, TaskNote, notes_in
 
 __all__ = ["EpochWatch", "Figures", "FiguresOfSpark", "WatchedExecutor", "steps_of"]
@@ -79,17 +79,25 @@ def steps_of(
 ) -> dict[str, StepFigures]:
     """Return the figures by step.  prefix: of the descriptions of the epoch's jobs, which end with the step. Pure.
 
-    If the stages of an epoch were repeated, the figures are those of the last time.
+    The map side of a step may be a job by itself. If the stages of an epoch were repeated, the figures are those of the
+    last time.
     """
-    found = {}
+    found: dict[str, StepFigures] = {}
+    map_sides: dict[str, PartFigures] = {}
     for job in jobs:
         if not job.description.startswith(prefix):
             continue  # such as a job that lists files
-        step = job.description.removeprefix(prefix)
+        part = job.description.removeprefix(prefix)
+        step = part.removesuffix(MAP_SIDE)
         map_side = [note for kind, of_step, note in notes if (kind, of_step) == ("map", step)]
         subtasks = [note for kind, of_step, note in notes if (kind, of_step) == ("subtask", step)]
         *before, last = job.stages
-        if before:
+        if part != step:
+            map_sides[step] = _part(last, map_side)
+            found[step] = (map_sides[step], PartFigures())
+        elif step in map_sides:
+            found[step] = (map_sides.pop(step), _part(last, subtasks))
+        elif before:
             found[step] = (_part(before[-1], map_side), _part(last, subtasks))
         elif subtasks and any(note.rows or note.is_sorted for note in subtasks):  # a small epoch, in one stage
             first = replace(_part(last, map_side), tasks_done=last.tasks, is_complete=True)

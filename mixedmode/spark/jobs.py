@@ -13,9 +13,21 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-__all__ = ["CANCEL_SECONDS", "SparkJob", "SparkStage", "cancel", "described", "jobs_with_tag", "tagged"]
+__all__ = [
+    "CANCEL_SECONDS",
+    "MAP_SIDE",
+    "SparkJob",
+    "SparkStage",
+    "cancel",
+    "described",
+    "described_as_part",
+    "jobs_with_tag",
+    "tagged",
+]
 
 _DESCRIPTION = "spark.job.description"
+#: the end of the description of a job that is the map side of a step, where its subtasks are another job
+MAP_SIDE = ", map side"
 #: between two calls of `cancel`, as the thread that starts the jobs may be between two of them
 CANCEL_SECONDS = 0.5
 
@@ -53,6 +65,14 @@ def described(session: SparkSession, text: str) -> Iterator[None]:
     finally:
         with suppress(PySparkException, Py4JError):  # Spark itself may have ended
             context.setJobDescription(before)
+
+
+@contextmanager
+def described_as_part(session: SparkSession, part: str) -> Iterator[None]:
+    """Append the name of a part to the description of the jobs that this thread starts in the block."""
+    before: Any = session.sparkContext.getLocalProperty(_DESCRIPTION)
+    with described(session, f"{before or ''}{part}"):
+        yield
 
 
 @contextmanager

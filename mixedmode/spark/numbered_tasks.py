@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from typing_extensions import override
 
 from mixedmode.spark.frames import Task
+from mixedmode.spark.jobs import MAP_SIDE, described_as_part
 from mixedmode.spark.settings import SAME_WORKERS
 
 __all__ = ["FedTasks", "NumberedTasks", "Tasks", "TwoStages", "shares_workers", "with_rows"]
@@ -80,7 +81,8 @@ class TwoStages(Tasks):
     """Numbered tasks whose rows go to `count` tasks of a second kind.
 
     The first column of a row is the number of the second task that gets it; all rows of a batch have the same. Rows are
-    few and small: they are Python objects on their way.
+    few and small: the driver gets them, and sends them on. These are two jobs of Spark. One job with a shuffle takes
+    longer for such rows, as each task writes and reads files in Spark's JVM.
     """
 
     first: NumberedTasks
@@ -89,8 +91,12 @@ class TwoStages(Tasks):
 
     @override
     def made(self, session: SparkSession, make: "_Maker[Made]") -> list[Made]:
-        rows = self.first.numbers(session).mapPartitions(_Addressing(self.first.task)).partitionBy(self.count, int)
-        return rows.values().mapPartitions(_Fed(make, iter)).collect()
+        with described_as_part(session, MAP_SIDE):
+            rows = self.first.made(session, _Addressing(self.first.task))
+        given: list[list[pa.RecordBatch]] = [[] for _ in range(self.count)]
+        for number, batch in rows:
+            given[number].append(batch)
+        return FedTasks(self.task, given).made(session, make)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +141,19 @@ class _Reporting:
 
 @dataclass(frozen=True, slots=True)
 class _Addressing:
-    """A task that returns its batches, each with the number of the task that gets it."""
+    """Makes the rows of a task, in one batch for each task that gets some, with the number of this task."""
 
     task: Task
 
-    def __call__(self, numbers: Iterable[int]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield the batches that have rows."""
-        return ((batch.column(0)[0].as_py(), batch) for batch in self.task(_batches_of(numbers)) if batch.num_rows)
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield the batches."""
+        rows: dict[int, list[pa.RecordBatch]] = {}
+        for batch in self.task(batches):
+            if batch.num_rows:
+                rows.setdefault(batch.column(0)[0].as_py(), []).append(batch)
+        for number, of_task in rows.items():
+            (whole,) = pa.Table.from_batches(of_task).combine_chunks().to_batches()
+            yield number, whole
 
 
 @dataclass(frozen=True, slots=True)

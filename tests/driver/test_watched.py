@@ -16,7 +16,7 @@ from mixedmode.driver.pace import PartFigures, StepFigures
 from mixedmode.driver.watched import EpochWatch, ReadSteps, steps_of
 from mixedmode.executor.protocol import EpochTask
 from mixedmode.operators.interface import OperatorTraits
-from mixedmode.spark.jobs import SparkJob, SparkStage
+from mixedmode.spark.jobs import MAP_SIDE, SparkJob, SparkStage
 from mixedmode.tasks.notes import NoteKind, TaskNote
 from tests.harness import HandClock
 
@@ -153,3 +153,20 @@ def test_of_a_small_epoch_in_one_stage_the_subtasks_begin_when_they_have_rows() 
         PartFigures(2, 2, True, 9, 5, 10, 10, records_noted=9, records_folded=9),
         PartFigures(2, rows=5, sorted=1.0),
     )
+
+
+def test_a_map_side_may_be_a_job_of_its_own() -> None:
+    note = TaskNote(bytes_total=10, bytes_read=10, records=9, records_folded=9, rows=5)
+    notes: tuple[tuple[NoteKind, str, TaskNote], ...] = (
+        ("map", "by_key", note),
+        ("subtask", "by_key", TaskNote(rows=5)),
+    )
+    whole = SparkStage(tasks=2, done=2, is_complete=True)
+    first = SparkJob(f"orders: by_key{MAP_SIDE}", (whole,))
+    read = PartFigures(2, 2, True, 9, 5, 10, 10, records_noted=9, records_folded=9)
+    assert steps_of("orders: ", [first], notes[:1]) == {"by_key": (read, PartFigures())}
+    jobs = [first, SparkJob("orders: by_key", (SparkStage(tasks=3),))]
+    assert steps_of("orders: ", jobs, notes) == {"by_key": (read, PartFigures(3, rows=5))}
+    begun_again = SparkJob(f"orders: by_key{MAP_SIDE}", (SparkStage(tasks=2),))
+    found, subtasks = steps_of("orders: ", [*jobs, begun_again], ())["by_key"]
+    assert (found, subtasks) == (PartFigures(2), PartFigures())
