@@ -316,8 +316,8 @@ def _step_kind(step: Any) -> str | None:
             return kind
     if not isinstance(step, Mapping):
         return None
-    known = ["name", "from", *(key for keys, _ in _TELLTALES for key in keys)]
-    given = {nearest(str(key), known) for key in step} | set(step)
+    known = {"name", "from", *(key for keys, _ in _TELLTALES for key in keys)}
+    given = {nearest(str(key), known) for key in step if key not in known} | set(step)
     return next((kind for keys, kind in _TELLTALES if given.intersection(keys)), None)
 
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, groupby
+from operator import itemgetter
 
 import pyarrow as pa
 
 from mixedmode.connectors.files.file_slices import FileSlice, assign_slices, whole_input
 from mixedmode.connectors.files.parquet_files import read_for
 from mixedmode.connectors.files.text_slices import read_text_slices
-from mixedmode.expressions import QueryCalls, evaluate
+from mixedmode.expressions import Query, QueryCalls, evaluate
 from mixedmode.plan.job_plan import DirectRead
 from mixedmode.tasks.exchange import MapSide
 from mixedmode.tasks.held_rows import HeldPieces
@@ -49,10 +51,20 @@ class Pieces:
         """Yield the rows that are made of the slices.  tell: see `read_for`."""
         read, lines = self.read, self.read.lines
         if lines is None:
-            found = read_for(self.slices, read.columns, read.queries, tell)
-            return (rows for queries, batch in found for rows in evaluate(queries, (batch,)))
+            return _evaluated(read_for(self.slices, read.columns, read.queries, tell))
         fields = [pa.field(column.name, column.data_type) for column in read.columns]
         return evaluate(read.queries, read_text_slices(self.slices, fields, lines, tell))
+
+
+def _evaluated(found: Iterator[tuple[Sequence[Query], pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of the queries of each batch. What `evaluate` has to know of them is found once for many batches.
+
+    Queries are compared by identity, which says enough: those of a task are the same objects for all its files.
+    """
+    groups = groupby(found, lambda one: [id(query) for query in one[0]])
+    for group in map(itemgetter(1), groups):
+        queries, first = next(group)
+        yield from evaluate(queries, chain((first,), (batch for _, batch in group)))
 
 
 def deal_out(files: FilesRead, tasks: int) -> tuple[tuple[Pieces, ...], ...]:
