@@ -54,18 +54,23 @@ def fold_time_windows(
     *,
     over_us: int,
     max_parallelism: int,
+    have_one_time: bool = False,
 ) -> tuple[FoldedWindows, npt.NDArray[np.intp]]:
     """Return one partial per key and window of the batch, without the windows that end at or before `over_us`.
 
     Also return the positions of the late records: those whose windows are all left out. Each record is folded once,
-    into its pane. Only panes are copied to each of their windows.
+    into its pane. Only panes are copied to each of their windows. have_one_time: all records have the same time.
     """
     times = times_of(batch)
     keys = number_keys(batch.keys, key_schema, len(times), max_parallelism=max_parallelism)
-    pane_ends = windows.panes(times)
-    panes = paired_groups(group_codes([pa.array(pane_ends)]), keys.numbers)  # panes first: records come in time order
+    if have_one_time:
+        panes, pane_ends = keys.numbers, windows.panes(times[:1]).repeat(len(keys.numbers.first_row))
+    else:
+        ends = windows.panes(times)
+        panes = paired_groups(group_codes([pa.array(ends)]), keys.numbers)  # panes first: records come in time order
+        pane_ends = ends[panes.first_row]
     registers = aggregator.partials(Grouping(panes.codes, len(panes.first_row), batch.weights), _rows(batch))
-    key_codes, pane_ends = keys.numbers.codes[panes.first_row], pane_ends[panes.first_row]
+    key_codes = keys.numbers.codes[panes.first_row]
     row, ends = windows.windows_of_panes(pane_ends)
     is_open = ends > over_us  # a record may be late for some of its windows only
     late_rows = np.empty(0, np.intp)

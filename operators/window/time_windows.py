@@ -137,7 +137,13 @@ class TimeWindowAggregateOperator(OperatorBase):
         """
         over_us = shifted_us(late_us, -self.allowed_lateness_us)
         folded, late_rows = fold_time_windows(
-            batch, self.key_schema, self.aggregator, self.windows, over_us=over_us, max_parallelism=max_parallelism
+            batch,
+            self.key_schema,
+            self.aggregator,
+            self.windows,
+            over_us=over_us,
+            max_parallelism=max_parallelism,
+            have_one_time=self.by_clock,
         )
         keys = joined(encoded_times(folded.ends), folded.keys)
         return Folded(self._table(folded.groups, keys, self.layout.new(folded.registers)), late_rows)

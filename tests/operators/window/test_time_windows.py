@@ -1,6 +1,7 @@
 """Tumbling, sliding and cumulating windows, epoch by epoch, against an oracle that remembers every record."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,18 @@ from hypothesis import strategies as st
 from mixedmode.keys import KeySchema
 from mixedmode.operators.window import TimeWindowAggregateOperator
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Cumulating, Sliding, TimeWindows, Tumbling
-from tests.operators.window.runs import AGGREGATOR, FIXED, KEYED, Event, Run, epoch_time, key_values, results_of
-from tests.operators.window.stories import Story, in_one_backlog, stories, stories_within_the_bound
+from tests.operators.window.runs import (
+    AGGREGATOR,
+    FIXED,
+    KEYED,
+    Event,
+    Run,
+    batch_of,
+    epoch_time,
+    key_values,
+    results_of,
+)
+from tests.operators.window.stories import Story, events, in_one_backlog, stories, stories_within_the_bound
 
 Key = tuple[Any, ...]
 
@@ -250,3 +261,17 @@ def test_an_epoch_without_records_and_without_anything_due_does_nothing(schema: 
     run.epoch([], epoch_time(MIN_TIME_US, 5))
     assert run.output.rows == {}
     assert not run.entries
+
+
+@given(kinds, schemas, st.lists(events, max_size=8), st.integers(-20, 60), st.integers(-30, 60))
+def test_records_of_one_time_are_folded_as_those_of_several_times(
+    windows: TimeWindows, schema: KeySchema | None, records: list[Event], time_us: int, late_us: int
+) -> None:
+    """Windows of processing time: the clock is the time of every record."""
+    batch = batch_of([replace(one, time_us=time_us) for one in records], schema)
+    by_time, by_clock = (
+        replace(operator_of(windows, schema), by_clock=by_clock).fold(batch, late_us=late_us, max_parallelism=8)
+        for by_clock in (False, True)
+    )
+    assert by_clock.table.equals(by_time.table)
+    assert by_clock.late_rows.tolist() == by_time.late_rows.tolist()
