@@ -28,6 +28,7 @@ from mixedmode.serve.address import (
 )
 from mixedmode.serve.app import Site, application
 from mixedmode.serve.protocol import LimitedProtocol
+from mixedmode.serve.repeats import RepeatingProtocol
 
 __all__ = ["Endpoint", "Server"]
 
@@ -64,7 +65,7 @@ class Server:
 
     site: Site
     endpoint: Endpoint
-    protocol: type[LimitedProtocol] = LimitedProtocol
+    protocol: type[LimitedProtocol] = RepeatingProtocol
     _socket: socket.socket | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:
