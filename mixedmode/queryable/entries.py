@@ -48,6 +48,8 @@ class EntryReader:
         self._ranges: dict[tuple[str, int], tuple[UncutRange, ...]] = {}
         self._open: dict[ReaderPlace, RunsReader] = {}
         self._used = set[ReaderPlace]()
+        #: {(step, state id, key group): its open runs}, of the groups whose place is in `_used`
+        self._by_group: dict[tuple[str, int, int], RunsReader] = {}
         self._numbers = count()  # of folders; that of a reader that did not open is not used again
         self.is_closed = False
 
@@ -90,8 +92,9 @@ class EntryReader:
     ) -> list[bytes | None]:
         """Return the value of each stored key (n,), None if it has none.  groups (n,): their key groups."""
         places: dict[RunsReader, list[int]] = {}
+        step, by_group = operator.operator_id, self._by_group
         for place, group in enumerate(groups):
-            reader = self._reader(operator, state_id, group)
+            reader = by_group.get((step, state_id, group)) or self._reader(operator, state_id, group)
             if reader is not None:
                 places.setdefault(reader, []).append(place)
         found: list[bytes | None] = [None] * len(keys)
@@ -130,6 +133,7 @@ class EntryReader:
                     if place not in self._open:
                         self._open[place] = self._opened(found.runs)
                     self._used.add(place)
+                    self._by_group[step, state_id, group] = self._open[place]
                     return self._open[place]
         return None
 
@@ -146,6 +150,7 @@ class EntryReader:
                 self._reader(by_step[step], state_id, group)
         with self._lock:
             self._used.clear()
+            self._by_group.clear()
 
     def _opened(self, runs: Sequence[RunFile]) -> RunsReader:
         fetches = [partial(self._fetched.link, run) for run in runs]

@@ -88,33 +88,27 @@ class KeptState:
 
     def ask(self, question: Callable[[StateSnapshot], StateAnswer], epoch: int | None = None) -> StateAnswer:
         """Return the answer of a snapshot. If it has a further page, its checkpoint is kept for the next request."""
-        with self._reading(epoch) as kept:
+        kept = self._acquired(epoch) or self._opened(epoch)
+        try:
             answer = question(kept.snapshot)
             kept.has_next = kept.has_next or answer.next is not None
             return answer
+        finally:
+            self._release(kept)
 
     @contextmanager
     def snapshot(self, epoch: int | None = None) -> Iterator[StateSnapshot]:
         """Return the snapshot of an epoch, None: of the newest one, for the block.  Raises the errors of open_state."""
-        with self._reading(epoch) as kept:
+        kept = self._acquired(epoch) or self._opened(epoch)
+        try:
             yield kept.snapshot
+        finally:
+            self._release(kept)
 
     def has_open(self, epoch: int | None) -> bool:
         """Return whether a request for this epoch finds an open snapshot.  epoch: as in `snapshot`."""
         with self._lock:
             return self._found(epoch) is not None
-
-    @contextmanager
-    def _reading(self, epoch: int | None) -> Iterator[_Kept]:
-        kept = self._acquired(epoch) or self._opened(epoch)
-        try:
-            yield kept
-        finally:
-            with self._lock:
-                kept.readers -= 1
-                kept.used_at = self._clock.seconds()
-                if kept.readers == 0 and self._kept.get(kept.identity) is not kept:
-                    self._left.append(kept)
 
     def _acquired(self, epoch: int | None) -> _Kept | None:
         """Return an open snapshot, with one more reader; None if there is none of this epoch."""
@@ -123,6 +117,13 @@ class KeptState:
             if found is not None:
                 found.readers += 1
             return found
+
+    def _release(self, kept: _Kept) -> None:
+        with self._lock:
+            kept.readers -= 1
+            kept.used_at = self._clock.seconds()
+            if kept.readers == 0 and self._kept.get(kept.identity) is not kept:
+                self._left.append(kept)
 
     def _found(self, epoch: int | None) -> _Kept | None:
         if epoch is None:

@@ -8,9 +8,10 @@ Invariant (tests/queryable/test_points.py): the rows of plain keys are those of 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -25,29 +26,49 @@ __all__ = ["PlainKey", "PlainRows", "plain_key", "read_plain"]
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class PlainKey:
+class PlainKey(NamedTuple):
     """A key: the value of its column, and its bytes."""
 
     value: int | str
     encoded: bytes
 
 
+#: returns the plain key in a text.  Raises ValueError for another text, OverflowError for a number beyond the type
+_Decode = Callable[[str], PlainKey]
+
+
 def plain_key(text: str, fields: Sequence[pa.Field]) -> PlainKey | None:
     """Return the plain key in a text; None if the text or the key columns are others.  fields: the key columns."""
-    if len(fields) != 1 or text.startswith("["):
+    keys = plain_keys([text], fields)
+    return None if keys is None else keys[0]
+
+
+def plain_keys(texts: Sequence[str], fields: Sequence[pa.Field]) -> list[PlainKey] | None:
+    """Return the plain key in each text; None if one is none.  fields: the key columns."""
+    kind = fields[0].type if len(fields) == 1 else pa.null()
+    if pa.types.is_signed_integer(kind):
+        decode: _Decode = partial(_integer_key, bits=kind.bit_width)
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        decode = _text_key
+    else:
         return None
-    kind = fields[0].type
     try:
-        if pa.types.is_signed_integer(kind):
-            if _INTEGER.fullmatch(text) is None:
-                return None
-            return PlainKey(int(text), encode_integer(int(text), bits=kind.bit_width))
-        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-            return PlainKey(text, encode_text(text))
-    except (OverflowError, UnicodeEncodeError):
-        pass
-    return None
+        return [decode(text) for text in texts]
+    except (OverflowError, ValueError):
+        return None
+
+
+def _integer_key(text: str, *, bits: int) -> PlainKey:
+    if _INTEGER.fullmatch(text) is None:
+        raise ValueError
+    value = int(text)
+    return PlainKey(value, encode_integer(value, bits=bits))
+
+
+def _text_key(text: str) -> PlainKey:
+    if text.startswith("["):
+        raise ValueError
+    return PlainKey(text, encode_text(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +91,10 @@ def read_plain(
     entries: EntryReader, operator: OperatorState, view: StateView, texts: Sequence[str], *, max_parallelism: int
 ) -> PlainRows | None:
     """Return the rows of keys in texts; None if a key or the part is not plain."""
-    part, keys = view.part, list[PlainKey]()
-    if part.columns is None:
+    part = view.part
+    keys = None if part.columns is None else plain_keys(texts, view.key_fields)
+    if part.columns is None or keys is None:
         return None
-    for text in texts:
-        key = plain_key(text, view.key_fields)
-        if key is None:
-            return None
-        keys.append(key)
     groups = [key_group(key.encoded, max_parallelism=max_parallelism) for key in keys]
     stored = [range_of_group(group, part.state_id)[0] + key.encoded for group, key in zip(groups, keys, strict=True)]
     values = list[bytes]()

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, assert_never
 
+import msgspec
+
 from mixedmode.checkpoint.paths import parse_run_path
 from mixedmode.checkpoint.runs import state_bytes
 from mixedmode.checkpoint.types import Epoch, JoinFigures, Manifest, OperatorState, epoch_kind
@@ -38,6 +40,7 @@ __all__ = ["Document", "as_json", "epoch_document", "event_document", "manifest_
 
 Document = dict[str, Any]
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_FAST = msgspec.json.Encoder()  # a tenth of the time, which is the most of a point read's JSON
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
@@ -47,11 +50,11 @@ def as_json(document: object) -> str:
     JSON has no infinite numbers, so they become null. Half of a pair of surrogates is escaped, as JSON allows.
     """
     try:
-        text = _ENCODER.encode(document)
-    except (TypeError, ValueError):  # an infinite number, or a mapping that is no dict
+        text = _FAST.encode(document).decode()  # an infinite number is null here, too
+    except (TypeError, ValueError, OverflowError):  # a mapping that is no dict, half of a pair, an int beyond 64 bits
         text = _ENCODER.encode(_cleaned(document))
     else:
-        # most answers have neither, and walking through all of their values costs more than writing them
+        # most answers have no secret, and walking through all of their values costs more than writing them
         text = _ENCODER.encode(_cleaned(document)) if has_secrets_in_json(text) else text
     return text if text.isascii() else _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 

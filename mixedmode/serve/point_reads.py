@@ -145,16 +145,16 @@ def _plain(snapshot: StateSnapshot, questions: Sequence[StateQuestion]) -> list[
     columns = [plain_values(one) if isinstance(one, pa.Array) else one for one in found.columns.values()]
     first, answers = 0, list[Document]()
     for question in questions:
-        own = range(first, first + len(question.keys))
-        first = own.stop
-        rows = {
-            found.stored[at]: dict(
-                zip(names, (found.keys[at].value, *(column[place] for column in columns)), strict=True)
-            )
-            for at in own
-            if (place := found.places[at]) is not None
-        }
-        missing = [key for key, at in zip(question.keys, own, strict=True) if found.places[at] is None]
+        rows, missing = dict[bytes, Document](), list[str]()
+        for at, key in enumerate(question.keys, first):
+            place = found.places[at]
+            if place is None:
+                missing.append(key)
+            else:
+                rows[found.stored[at]] = dict(
+                    zip(names, (found.keys[at].value, *[column[place] for column in columns]), strict=True)
+                )
+        first += len(question.keys)
         in_order = [rows[stored] for stored in sorted(rows)]
         answers.append(document(epoch=snapshot.epoch, step=step, name=found.name, rows=in_order, missing=missing))
     return answers

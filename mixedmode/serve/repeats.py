@@ -74,7 +74,7 @@ class RepeatingProtocol(LimitedProtocol):
         super().__init__(*given, **named)
         self._is_between = True  # all data so far were whole requests, so the parser waits for the beginning of one
         self._parsed = b""  # the newest request, if it came whole
-        self._repeated: RepeatedRead | None = None
+        self._repeated: RepeatedRead | None = None  # the newest request, if its answer is complete
         self._is_reading = False  # the answer to a repeated read is awaited
         self._later = b""  # data that came meanwhile
         self._answered_at = 0.0  # the newest repeated read, by the clock of the event loop
@@ -96,7 +96,7 @@ class RepeatingProtocol(LimitedProtocol):
 
     def _repeated_question(self, data: bytes) -> StateQuestion | None:
         repeated = self._repeated
-        if repeated is None or self._is_answering or self.flow.write_paused or repeated.points.is_full:
+        if repeated is None or self.flow.write_paused or repeated.points.is_full:
             return None
         return repeated.question_in(data)
 

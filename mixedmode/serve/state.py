@@ -10,8 +10,7 @@ A value of a secret is replaced by its reference in JSON. An Arrow stream with s
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 from pyarrow import ipc
@@ -49,8 +48,7 @@ _NAMES_OF_STEPS = ("job", "epoch")
 _POINTS_MAX = 16  # keys of a request that is answered together with others
 
 
-@dataclass(frozen=True, slots=True)
-class StateQuestion:
+class StateQuestion(NamedTuple):
     """A question about the state of a step; the fields are those of StateSnapshot.read, with keys as text."""
 
     step: str

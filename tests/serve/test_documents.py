@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import fields
+from types import MappingProxyType
 
 import pytest
 
@@ -21,6 +22,21 @@ def test_a_number_that_json_does_not_have_is_null(value: float) -> None:
 def test_half_of_a_pair_of_surrogates_is_escaped() -> None:
     document = {"\ud800": "é\udcff"}
     assert json.loads(as_json(document).encode()) == document
+
+
+def test_texts_are_escaped_as_those_in_which_secrets_are_searched() -> None:
+    every = [chr(code) for code in (*range(0x400), 0x2028, 0x2029, 0xFFFF, 0x1F600)]
+    assert [as_json(text) for text in every] == [json.dumps(text, ensure_ascii=False) for text in every]
+
+
+@pytest.mark.parametrize("value", [2**64 - 1, -(2**63), 2**64, -(2**100), 1e300, 1.0, -0.0, 0.1, 5e-324])
+def test_a_number_is_read_as_it_was(value: float) -> None:
+    found = json.loads(as_json({"value": value}))["value"]
+    assert (found, type(found), str(found)) == (value, type(value), str(value))
+
+
+def test_a_mapping_that_is_no_dict_is_an_object() -> None:
+    assert json.loads(as_json({"joins": MappingProxyType({"a": (1, None)})})) == {"joins": {"a": [1, None]}}
 
 
 def test_a_document_is_one_line_so_that_it_fits_a_frame_of_the_stream() -> None:

@@ -67,9 +67,14 @@ class RunsReader:
     def read(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value of each stored key; None if it has none."""
         values: list[bytes | None] = []
-        with self._reading():
+        self._begin()  # and no context managers, which take as long as a read of a few keys
+        try:
             for start in range(0, len(keys), KEYS_PER_CALL):
                 values += self._database.get(list(keys[start : start + KEYS_PER_CALL]))  # type: ignore[arg-type]
+        except Exception as error:  # rocksdict raises plain Exception
+            raise _unusable(self._folder, error) from error
+        finally:
+            self._end()
         return [value or None for value in values]  # an empty value is a tombstone
 
     def scan(self, start: bytes, end: bytes, *, limit: int | None = None) -> StateRange:
@@ -149,16 +154,23 @@ class RunsReader:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        with self._changed:
-            if self._is_closed:
-                raise InvalidJobError(CLOSED)
-            self._reads += 1
+        self._begin()
         try:
             with _local(self._folder):
                 yield
         finally:
-            with self._changed:
-                self._reads -= 1
+            self._end()
+
+    def _begin(self) -> None:
+        with self._changed:
+            if self._is_closed:
+                raise InvalidJobError(CLOSED)
+            self._reads += 1
+
+    def _end(self) -> None:
+        with self._changed:
+            self._reads -= 1
+            if self._is_closed:
                 self._changed.notify_all()
 
 
@@ -197,9 +209,13 @@ def _local(folder: Path) -> Iterator[None]:
     except MixedmodeError:
         raise
     except Exception as error:  # rocksdict raises plain Exception
-        msg = (
-            "the local copy of the state that this reader made cannot be used: a file of it is damaged, or the disk "
-            "failed. The job is not affected. `mixedmode checkpoints DIR --verify` says whether the checkpoint itself "
-            f"is whole; then read again. folder={folder}, cause={error}"
-        )
-        raise too_many_files(error, f"folder={folder}") or RetryableError(msg) from error
+        raise _unusable(folder, error) from error
+
+
+def _unusable(folder: Path, error: Exception) -> MixedmodeError:
+    msg = (
+        "the local copy of the state that this reader made cannot be used: a file of it is damaged, or the disk "
+        "failed. The job is not affected. `mixedmode checkpoints DIR --verify` says whether the checkpoint itself "
+        f"is whole; then read again. folder={folder}, cause={error}"
+    )
+    return too_many_files(error, f"folder={folder}") or RetryableError(msg)
