@@ -10,6 +10,8 @@ The reader and the job each write first and look afterwards, so that at least on
 Runs that stay without a manifest are deleted by the first collection of garbage after the lease file is gone. The job
 deletes the files of leases that have ended when it drops checkpoints.
 
+A lease is not synced: a power cut ends its reader, too, and the disk that the job waits for has less to do.
+
 Invariant (tests/checkpoint/test_leases.py): while a lease is valid, no run of its checkpoint is deleted, whatever the
 order of the steps of reader, job and collection.
 """
@@ -55,7 +57,7 @@ class Leases:
         if not self._has(manifest):
             return None
         runs = dict.fromkeys(run.path for operator in manifest.operators for run in operator.runs)
-        self.store.put_new(paths.lease_path(lease), encode_as(_LEASE, _Content(tuple(runs))))
+        self.store.put_unsynced(paths.lease_path(lease), encode_as(_LEASE, _Content(tuple(runs))))
         if self._has(manifest):
             return lease
         self.give_up([lease])

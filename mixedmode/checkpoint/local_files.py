@@ -56,6 +56,11 @@ class LocalFiles:
         target = self._prepared(path)
         return _written(self._unfinished_folder(), target, [data], _link_new, self._mode())
 
+    def put_unsynced(self, path: str, data: bytes) -> None:
+        """Create an object whose name is free. I1 and I3 hold for crashes of processes, and not for a power cut."""
+        target = self._prepared(path)
+        _written(self._unfinished_folder(), target, [data], _link_new, self._mode(), is_synced=False)
+
     def put(self, path: str, data: bytes) -> None:
         """Create or replace an object."""
         target = self._prepared(path)
@@ -197,12 +202,14 @@ def _written(
     source: Path | Sequence[bytes],
     place: Callable[[Path, Path], bool],
     mode: int,
+    *,
+    is_synced: bool = True,
 ) -> bool:
     """Write a synced file under a unique name, `place` it at `target`, sync the folder.  Return `place`'s result."""
     for attempt in range(1, _ATTEMPTS + 1):
         unfinished = unfinished_folder / secrets.token_hex(8)
         try:
-            _write_synced(unfinished, source, mode)
+            _write(unfinished, source, mode, is_synced=is_synced)
             placed = place(unfinished, target)
         except FileNotFoundError:
             if unfinished.exists() or attempt == _ATTEMPTS:
@@ -210,13 +217,14 @@ def _written(
             continue
         finally:
             unfinished.unlink(missing_ok=True)
-        _sync_folder(target.parent)
+        if is_synced:
+            _sync_folder(target.parent)
         return placed
     msg = "unreachable"
     raise AssertionError(msg)
 
 
-def _write_synced(path: Path, source: Path | Sequence[bytes], mode: int) -> None:
+def _write(path: Path, source: Path | Sequence[bytes], mode: int, *, is_synced: bool) -> None:
     with open(path, "xb", opener=partial(os.open, mode=mode)) as file:
         if isinstance(source, Path):
             with source.open("rb") as original:
@@ -224,7 +232,8 @@ def _write_synced(path: Path, source: Path | Sequence[bytes], mode: int) -> None
         else:
             file.writelines(source)
         file.flush()
-        os.fsync(file.fileno())
+        if is_synced:
+            os.fsync(file.fileno())
 
 
 def _made_private(path: Path) -> bool:

@@ -8,7 +8,7 @@ The driver writes job.json, generations/* and manifests/*. Each is create-once a
 """
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -44,8 +44,12 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return encode_as(_MANIFEST, manifest)
 
 
+@lru_cache(4)
 def decode_manifest(data: bytes, *, where: str) -> Manifest:
-    """Return the manifest in `data`.  Raises CorruptStateError for bytes that encode_manifest did not write."""
+    """Return the manifest in `data`.  Raises CorruptStateError for bytes that encode_manifest did not write.
+
+    A reader decodes the same bytes several times, to see that nothing has changed; that takes milliseconds.
+    """
     return decode_as(_MANIFEST, Manifest, data, where=where)
 
 

@@ -90,6 +90,9 @@ class _RemoteObjects:
             return self._writer(path) == writer  # True: this call created the object, and the answer was lost
         return True
 
+    def put_unsynced(self, path: str, data: bytes) -> None:
+        self.put_new(path, data)
+
     def put(self, path: str, data: bytes) -> None:
         _patiently(path, lambda: obstore.put(self.client, path, data))
 

@@ -55,6 +55,7 @@ class _Objects(Protocol):
     """The methods that each kind of store implements; LocalFiles documents them."""
 
     def put_new(self, path: str, data: bytes) -> bool: ...
+    def put_unsynced(self, path: str, data: bytes) -> None: ...
     def put(self, path: str, data: bytes) -> None: ...
     def put_file(self, local_path: Path, path: str) -> None: ...
     def put_growing(self, file: GrowingFile, path: str) -> None: ...
@@ -98,6 +99,11 @@ class ObjectStore:
         """
         with _outside(self.url, path, "write"):
             return _objects(self.url).put_new(path, data)
+
+    def put_unsynced(self, path: str, data: bytes) -> None:
+        """Create an object whose name is free, and wait for no disk: a power cut may lose it, or leave it empty."""
+        with _outside(self.url, path, "write"):
+            _objects(self.url).put_unsynced(path, data)
 
     def put(self, path: str, data: bytes) -> None:
         """Create or replace an object, atomically and durably."""

@@ -3,8 +3,8 @@
     without an epoch   the snapshot of the newest epoch; `tick` replaces it when the job has committed another one
     with an epoch      the snapshot of this epoch, which stays open for the requests after this one
 
-A thread calls `tick` twice a second. It opens the snapshot of a new epoch beside the old one, with the files that the
-last requests needed, so no request waits for that.
+A thread calls `tick` twice a second, or less often if that would take more than TICK_SHARE of a core. It opens the
+snapshot of a new epoch beside the old one, with the files that the last requests needed, so no request waits for that.
 
 Invariants (tests/queryable/test_kept.py):
   I1  an answer is of the epoch that was asked for, or of the newest one at the last tick
@@ -14,6 +14,7 @@ Invariants (tests/queryable/test_kept.py):
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -21,24 +22,18 @@ from dataclasses import dataclass
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
-from mixedmode.checkpoint.types import GoingBack, ManifestIdentity
+from mixedmode.checkpoint.types import GoingBack, Manifest, ManifestIdentity
 from mixedmode.clock import Clock, SystemClock
 from mixedmode.errors import InvalidJobError, RetryableError
-from mixedmode.queryable.fetched import FetchedRuns
+from mixedmode.queryable.checkpoints import Place, manifest_at, state_log
+from mixedmode.queryable.fetched import SharedRuns
 from mixedmode.queryable.folders import reader_folder
-from mixedmode.queryable.snapshot import (
-    LEASE_SECONDS,
-    Place,
-    StateAnswer,
-    StateSnapshot,
-    manifest_at,
-    opened_snapshot,
-    state_log,
-)
+from mixedmode.queryable.snapshot import LEASE_SECONDS, StateAnswer, StateSnapshot, opened_snapshot
 
-__all__ = ["IDLE_SECONDS", "OPEN_MAX", "TICK_SECONDS", "KeptState"]
+__all__ = ["IDLE_SECONDS", "OPEN_MAX", "TICK_SECONDS", "TICK_SHARE", "KeptState", "pause_after"]
 
 TICK_SECONDS = 0.5
+TICK_SHARE = 0.05  # of the time of a core: a tick that takes more of it is followed by a longer pause
 IDLE_SECONDS = 30.0
 OPEN_MAX = 8  # snapshots; beyond it, one that nobody reads is closed
 
@@ -82,7 +77,7 @@ class KeptState:
         #: what the last tick found, and the newest epoch that was open then
         self._written: tuple[_Written, ManifestIdentity | None] | None = None
         self._stack = ExitStack()
-        self._fetched: FetchedRuns | None = None
+        self._shared: SharedRuns | None = None
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -141,16 +136,16 @@ class KeptState:
             self._add(kept, is_newest=epoch is None)
             return kept
 
-    def _open(self, epoch: int | None) -> _Kept:
+    def _open(self, epoch: int | None, found: Manifest | None = None) -> _Kept:
         if self._ended.is_set():
             msg = "the server is ending, so it opens no state"
             raise RetryableError(msg)
         log = self._log()
-        if self._fetched is None:
-            folder = self._stack.enter_context(reader_folder())
-            self._fetched = FetchedRuns(log.store, folder)
+        if self._shared is None:
+            self._shared = SharedRuns(log.store, self._stack.enter_context(reader_folder()))
         now = self._clock.seconds()
-        return _Kept(opened_snapshot(log, epoch, self._lease_seconds, self._fetched), used_at=now, leased_at=now)
+        opened = opened_snapshot(log, epoch, self._lease_seconds, self._shared, found)
+        return _Kept(opened, used_at=now, leased_at=now)
 
     def _log(self) -> CheckpointLog:
         try:
@@ -215,7 +210,7 @@ class KeptState:
         for kept in kept_now:
             if self._clock.seconds() - kept.leased_at > self._lease_seconds / 2 > 0 and not self._is_renewed(kept):
                 self._drop(lambda one, kept=kept: one is kept)  # type: ignore[misc]
-        if self._fetched is not None:
+        if self._shared is not None:
             self._keep_local_files()
 
     def _go_to_newest(self) -> None:
@@ -231,7 +226,7 @@ class KeptState:
             self._written = (found, None if before is None else newest)
             if before is None or before.identity == newest:
                 return
-            kept = self._open(None)
+            kept = self._open(None, manifest)
             try:
                 kept.snapshot.prepare(before.snapshot.places())
             except BaseException:
@@ -262,8 +257,8 @@ class KeptState:
         with self._opening:
             with self._lock:
                 manifests = [kept.snapshot.manifest for kept in self._kept.values()]
-            assert self._fetched is not None
-            self._fetched.keep_only(
+            assert self._shared is not None
+            self._shared.fetched.keep_only(
                 {run.path for found in manifests for operator in found.operators for run in operator.runs}
             )
 
@@ -273,8 +268,11 @@ class KeptState:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._ended.wait(TICK_SECONDS):
+        pause = TICK_SECONDS
+        while not self._ended.wait(pause):
+            began = time.thread_time()
             self.tick()
+            pause = pause_after(time.thread_time() - began)
 
     def close(self) -> None:
         """Close all snapshots, and give up their leases. No request is answered afterwards."""
@@ -285,6 +283,15 @@ class KeptState:
             self._drop(lambda _kept: True)
             self._close_left()
             self._stack.close()
+
+
+def pause_after(cpu_seconds: float) -> float:
+    """Return the seconds until the next tick, after one that has taken so much CPU time.
+
+    >>> pause_after(0.01), pause_after(0.1)
+    (0.5, 2.0)
+    """
+    return max(TICK_SECONDS, cpu_seconds / TICK_SHARE)
 
 
 def _written(log: CheckpointLog) -> _Written:

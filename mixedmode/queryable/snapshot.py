@@ -12,7 +12,6 @@ Invariants (tests/queryable/test_reads.py):
 """
 
 import json
-import os
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -23,18 +22,18 @@ import pyarrow as pa
 
 from mixedmode.checkpoint import paths
 from mixedmode.checkpoint.leases import Leases
-from mixedmode.checkpoint.lineage import is_abandoned
 from mixedmode.checkpoint.log import CheckpointLog
 from mixedmode.checkpoint.savepoint import read_savepoint
 from mixedmode.checkpoint.store import ObjectStore
-from mixedmode.checkpoint.types import Epoch, Lease, Manifest, OperatorState
+from mixedmode.checkpoint.types import Lease, Manifest, OperatorState
 from mixedmode.config.arguments import checked_arguments
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.keys import KeyGroupRange
+from mixedmode.queryable.checkpoints import Place, manifest_at, state_log
 from mixedmode.queryable.cursor import cursor_of, epoch_of_page, position_of
 from mixedmode.queryable.entries import EntryReader, ReaderPlace
-from mixedmode.queryable.fetched import FetchedRuns
+from mixedmode.queryable.fetched import FetchedRuns, SharedRuns
 from mixedmode.queryable.folders import reader_folder
 from mixedmode.queryable.keys import places_of_keys, question_of
 from mixedmode.queryable.leased import LEASE_SECONDS, check_lease, leased
@@ -45,7 +44,6 @@ from mixedmode.queryable.views import views_of
 
 __all__ = ["LEASE_SECONDS", "StateAnswer", "StateSnapshot", "open_state", "read_state"]
 
-Place = str | os.PathLike[str]
 _STATELESS = (
     "this step keeps no state: each of its rows is final when it is emitted, so read them from the job's output. "
     "step={step}"
@@ -84,19 +82,22 @@ class StateSnapshot:
     """The state of all steps after one epoch. Thread-safe. Close it, or use it as a context manager."""
 
     def __init__(
-        self, store: ObjectStore, manifest: Manifest, lease: Lease | None = None, fetched: FetchedRuns | None = None
+        self, store: ObjectStore, manifest: Manifest, lease: Lease | None = None, shared: SharedRuns | None = None
     ) -> None:
         """lease: what keeps the checkpoint. The snapshot gives it up when it is closed.
 
-        fetched: local files of runs that snapshots share; None: this one has its own.
+        shared: the local files of snapshots that follow each other; None: this one has a folder of its own.
         """
         self._leases, self._lease = Leases(store), lease
         self._store = store
         self._manifest = manifest
         self._moment = Moment(manifest.watermark_us, manifest.clock_ms)
         self._stack = ExitStack()
-        folder = self._stack.enter_context(reader_folder())
-        fetched = fetched or FetchedRuns(store, folder / "fetched")
+        if shared is None:
+            folder = self._stack.enter_context(reader_folder())
+            fetched = FetchedRuns(store, folder / "fetched")
+        else:
+            folder, fetched = self._stack.enter_context(shared.new_folder()), shared.fetched
         self._entries = EntryReader(fetched, manifest.max_parallelism, folder, _CACHE_BYTES)
         self._stack.callback(self._give_up)
         self._stack.callback(self._entries.close)
@@ -302,17 +303,24 @@ def open_state(directory: Place, *, epoch: int | None = None, lease_seconds: flo
 
 
 def opened_snapshot(
-    log: CheckpointLog, epoch: int | None, lease_seconds: float, fetched: FetchedRuns | None = None
+    log: CheckpointLog,
+    epoch: int | None,
+    lease_seconds: float,
+    shared: SharedRuns | None = None,
+    found: Manifest | None = None,
 ) -> StateSnapshot:
-    """Open the state in a folder.  fetched: local files of runs that snapshots share. The rest is as in open_state."""
+    """Open the state in a folder, as open_state does.  shared: as of StateSnapshot.
+
+    found: the manifest of the epoch, if the caller has just read it.
+    """
     check_lease(lease_seconds)
     if lease_seconds == 0 or log.store.exists(paths.SAVEPOINT):
-        return StateSnapshot(log.store, manifest_at(log, epoch), fetched=fetched)
+        return StateSnapshot(log.store, found or manifest_at(log, epoch), shared=shared)
     for _ in range(_ATTEMPTS):
-        manifest = manifest_at(log, epoch)
+        manifest, found = found or manifest_at(log, epoch), None
         lease = leased(Leases(log.store), manifest, lease_seconds)
         if lease is not None:
-            return StateSnapshot(log.store, manifest, lease, fetched)
+            return StateSnapshot(log.store, manifest, lease, shared)
     msg = f"the job drops its checkpoints faster than a reader can keep one. Read again. folder={log.store.url}"
     raise RetryableError(msg)
 
@@ -342,49 +350,6 @@ def read_state(
         if answer.next is not None:
             snapshot.keep_lease()
     return answer.as_table()
-
-
-def state_log(directory: Place) -> CheckpointLog:
-    """Return the log of a checkpoint folder or savepoint.  Raises InvalidJobError for another folder."""
-    log = CheckpointLog(ObjectStore(directory))
-    root = log.store.local_root
-    is_file = root is not None and root.is_file()
-    if is_file or not (log.store.exists(paths.JOB) or log.store.exists(paths.SAVEPOINT)):
-        msg = (
-            "this is neither a checkpoint folder nor a savepoint: it has no job.json and no savepoint.json. Name the "
-            f"folder that the job file gives in execution.checkpointing.dir. folder={directory}"
-        )
-        raise InvalidJobError(msg)
-    return log
-
-
-def manifest_at(log: CheckpointLog, epoch: int | None) -> Manifest:
-    """Return the manifest of an epoch; None: of the newest one. An epoch that the job has gone back from has none.
-
-    Raise InvalidJobError for an unknown epoch, RetryableError if there is no checkpoint yet.
-    """
-    epochs, backs = log.epochs(), log.goings_back()
-
-    def valid(number: Epoch) -> Manifest | None:
-        found = log.get(number)
-        return None if found is None or is_abandoned(found.epoch, found.generation, backs) else found
-
-    for number in reversed(epochs):
-        manifest = valid(number) if epoch in {None, number} else None
-        if manifest is not None:
-            return manifest
-    kept = [number for number in epochs if valid(number) is not None]
-    if not kept:
-        msg = (
-            "the job has no state yet: it has committed no checkpoint. A backlog takes its first one at its end, so "
-            f"read again after it. folder={log.store.url}"
-        )
-        raise RetryableError(msg)
-    msg = (
-        f"there is no checkpoint of this epoch. Name one that is kept: {', '.join(map(str, kept))}. epoch={epoch!r}, "
-        f"folder={log.store.url}"
-    )
-    raise InvalidJobError(msg)
 
 
 def _steps_of(store: ObjectStore) -> frozenset[str]:

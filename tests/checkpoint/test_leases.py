@@ -1,6 +1,7 @@
 """A leased checkpoint stays readable, whatever the order of the steps of its reader, the job and the collection."""
 
 import itertools
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from tests.checkpoint.examples import a_manifest, a_run
 
 SERIAL = itertools.count()
 NOW_MS = 1_000_000
-OPERATIONS = ("put_new", "exists", "list", "delete", "get")
+OPERATIONS = ("put_unsynced", "exists", "list", "delete", "get")
 
 
 @pytest.fixture
@@ -60,6 +61,20 @@ def test_a_lease_keeps_its_checkpoint_and_newer_ones_until_it_ends(log: Checkpoi
     drop(log, retained, now_ms=NOW_MS + 1_000)
     assert (log.epochs(), Leases(log.store).all()) == ((4,), ()), "the job deletes the file of a lease that has ended"
     assert [path for path, _ in log.store.list(paths.RUNS)] == [a_run(3).path, a_run(4).path]
+
+
+def test_a_lease_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = CheckpointLog(ObjectStore(tmp_path))
+    (manifest,) = committed(log, 1)
+    first = take(log, manifest)
+    assert first is not None
+    Leases(log.store).give_up([first])
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    assert take(log, manifest) is not None
+    assert synced == []
+    assert log.store.put_new("durable", b"x")
+    assert len(synced) == 2, "the file and its folder"
 
 
 def test_a_lease_that_is_given_up_keeps_nothing(log: CheckpointLog) -> None:

@@ -238,8 +238,8 @@ def test_a_job_without_a_checkpoint_has_no_state_yet(tmp_path: Path) -> None:
 def test_local_files_of_runs_are_fetched_once_and_deleted_when_no_snapshot_has_them(kept: Kept) -> None:
     fetches: list[str] = []
     kept.ask()
-    fetched = kept.state._fetched
-    assert fetched is not None
+    assert kept.state._shared is not None
+    fetched = kept.state._shared.fetched
     real = fetched._fetch
     fetched._fetch = lambda run, target: (fetches.append(run.path), real(run, target))  # type: ignore[assignment,method-assign,func-returns-value]
     own = {run.path for operator in kept.job.epoch([row("a", 1, 4)]).operators for run in operator.runs}

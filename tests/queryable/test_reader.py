@@ -23,12 +23,12 @@ def a_run(folder: Path, entries: dict[bytes, bytes | None]) -> Path:
         return Path(run.path)
 
 
-def copy(source: Path, target: Path) -> None:
+def copy(source: Path, target: str) -> None:
     shutil.copy(source, target)
 
 
-def link(source: Path, target: Path) -> None:
-    target.hardlink_to(source)
+def link(source: Path, target: str) -> None:
+    Path(target).hardlink_to(source)
 
 
 def test_later_runs_override_earlier_ones_and_deleted_keys_do_not_exist(tmp_path: Path) -> None:

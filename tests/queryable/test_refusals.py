@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode import open_state, read_state
+from mixedmode.checkpoint.local_files import LocalFiles
 from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable.keys import key_of_text, question_of
 from mixedmode.queryable.spans import EVERYTHING
@@ -80,10 +81,10 @@ def test_a_lease_beyond_an_hour_is_refused(checkpoints: Path, seconds: float) ->
 def test_a_lease_that_cannot_be_written_is_refused_with_the_cause(
     checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_file: int) -> NoReturn:
+    def fail(*_given: object, **_named: object) -> NoReturn:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(LocalFiles, "put_unsynced", fail)
     with pytest.raises(RetryableError, match=r"^the reader cannot write its lease.*\(--no-lease\).* no space is left"):
         open_state(checkpoints)
 

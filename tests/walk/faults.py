@@ -57,7 +57,7 @@ Fault = KillAtPoint | KillAtStep | FailAtStep | PauseAtStep
 
 #: methods of a store that change or fetch one thing; those that take many are taken apart, so that a kill can strike
 #: between any two of them
-_SINGLE = ("put_new", "put", "put_file", "fetch_file", "get", "size", "list", "sweep_unfinished")
+_SINGLE = ("put_new", "put_unsynced", "put", "put_file", "fetch_file", "get", "size", "list", "sweep_unfinished")
 
 
 class Faults:

@@ -22,11 +22,12 @@ files in their order.
 
 import struct
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from mixedmode.state.rocksdb.sst_blocks import varint
 
-__all__ = ["run_path", "write_manifest"]
+__all__ = ["run_name", "run_path", "write_manifest"]
 
 _NAME = "MANIFEST-000001"
 _FIRST_FILE = 10  # the number in the name of the first run; lower ones are of the database's own files
@@ -41,7 +42,12 @@ _LEAST, _GREATEST = b"\x00\x00", b"\xff\xff"
 
 def run_path(folder: Path, number: int) -> Path:
     """Return the path of run `number`, from 0, in the folder of a database."""
-    return folder / f"{_FIRST_FILE + number:06}.sst"
+    return folder / run_name(number)
+
+
+def run_name(number: int) -> str:
+    """Return the name of run `number`, from 0, in a database."""
+    return f"{_FIRST_FILE + number:06}.sst"
 
 
 def write_manifest(folder: Path, run_bytes: Sequence[int]) -> None:
@@ -85,6 +91,7 @@ def _in_blocks(records: Iterable[bytes]) -> Iterable[bytes]:
             is_first = False
 
 
+@lru_cache(1024)  # most runs of a database are those of the one before
 def _checksum(data: bytes) -> int:
     """Return CRC-32C, masked as RocksDB's logs have it."""
     found = 0xFFFFFFFF

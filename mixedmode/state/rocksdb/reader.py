@@ -10,6 +10,7 @@ lock: with a busy disk, all threads of the process waited for it at each new epo
 Invariant (tests/queryable/test_reader.py): the newest value of a key counts, and a deleted key does not exist.
 """
 
+import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from mixedmode.state.arrow_bytes import joined
 from mixedmode.state.backend import StateRange
 from mixedmode.state.fixed_bytes import FixedBytes, fixed_rows
 from mixedmode.state.rocksdb.backend import KEYS_PER_CALL
-from mixedmode.state.rocksdb.manifest_file import run_path, write_manifest
+from mixedmode.state.rocksdb.manifest_file import run_name, run_path, write_manifest
 from mixedmode.state.rocksdb.options import replica_options
 from mixedmode.state.rocksdb.run_arrays import RunArrays, newest_of, piece_bounds
 from mixedmode.state.rocksdb.writer import TOMBSTONE
@@ -41,7 +42,7 @@ _UNREADABLE = (ValueError, IndexError, struct.error)  # of files that are damage
 _MISSES_MAX = 8  # pieces that could not be read as arrays; then no further one is tried
 _ROWS_OF_ARRAY = 256  # fewer entries are lists, which take less time then
 
-Fetch = Callable[[Path], None]
+Fetch = Callable[[str], None]
 
 
 class RunsReader:
@@ -56,9 +57,12 @@ class RunsReader:
         self._arrays: list[RunArrays] | None = None  # opened by the first scan in pieces
         with _local(folder):
             folder.mkdir(parents=True)
+            sizes = []
             for number, fetch in enumerate(runs):
-                fetch(run_path(folder, number))
-            write_manifest(folder, [run_path(folder, number).stat().st_size for number in range(len(runs))])
+                path = f"{folder}/{run_name(number)}"  # to make a Path takes longer than a link
+                fetch(path)
+                sizes.append(os.stat(path).st_size)  # noqa: PTH116
+            write_manifest(folder, sizes)
             options = replica_options(cache_bytes)
             self._database = Rdict(
                 str(folder), options, column_families={"default": options}, access_type=AccessType.read_only()
