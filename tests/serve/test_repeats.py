@@ -1,12 +1,14 @@
 """Point reads that repeat the request before on their connection: the same answers as the usual way, byte for byte."""
 
+import json
 import re
 import socket
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 import h11
 import pytest
@@ -14,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
+from mixedmode.checkpoint.retention import drop_old_checkpoints
 from mixedmode.errors import InvalidJobError
+from mixedmode.queryable import kept as kept_module
 from mixedmode.queryable.kept import KeptState
 from mixedmode.serve import repeats
 from mixedmode.serve.address import Tokens, parse_address
@@ -25,7 +29,7 @@ from mixedmode.serve.repeats import RepeatedRead, RepeatingProtocol
 from mixedmode.serve.server import Endpoint, Server
 from mixedmode.serve.state import StateQuestion
 from tests.queryable.jobs import RunningJob
-from tests.queryable.test_reads import EPOCHS, counts
+from tests.queryable.test_reads import EPOCHS, counts, row, totals
 
 TOKEN = "a-token-of-a-test-that-reads"
 STEP = "/api/v1/state/aggregate-1"
@@ -346,3 +350,35 @@ def test_a_request_is_repeated_only_if_another_parser_reads_the_same_question_of
     if found is not None:
         assert of_request(changed) == (found, rest)
         assert len(found.keys) == 1
+
+
+def test_answers_are_those_of_their_epoch_while_the_job_goes_on_and_is_rescaled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_module, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(kept_module, "TICK_SHARE", 1e9)
+    job, rows, keys = RunningJob(tmp_path / "job", counts), list(EPOCHS), ["a", "b", "k7", "new 5", "zz"]
+    job.epoch([one for epoch in EPOCHS for one in epoch])
+    expected = {0: {one["k"]: one for one in totals(EPOCHS)}}
+    with _served(job, Tokens()) as wire, wire.connection() as connected:
+        for number, parallelism in enumerate((2, 3, 1, 4, 2, 2), 1):
+            rows.append([row("a", number, 10 + number), row(f"new {number}", 1, 10 + number)])
+            expected[number] = {one["k"]: one for one in totals(rows)}
+            newest = 0
+            for asked in range(1000):
+                if asked == 3:
+                    job.epoch(rows[-1], parallelism=parallelism)
+                    retained = list(job.manifests)
+                    drop_old_checkpoints(job.log, retained, num_retained=1, now_ms=time.time_ns() // 1_000_000)
+                    job.manifests[:] = retained
+                key = keys[asked % len(keys)]
+                connected.sendall(request(urlencode({"key": key})))
+                (answer,) = answers_on(connected, 1)
+                found = json.loads(answer.partition(b"\r\n\r\n")[2])
+                newest = max(newest, found["epoch"])
+                row_of_key = expected[found["epoch"]].get(key)
+                assert found["rows"] == ([] if row_of_key is None else [row_of_key])
+                if newest == number:
+                    break
+            assert newest == number
+    assert Counted.repeated > 6
