@@ -1,4 +1,4 @@
-"""The server of state alone, without Spark: CPU time of a point read by HTTP, and keys per second of a scan.
+"""The server of state alone, without Spark: CPU time of a point read by HTTP and of a new epoch, and speed of a scan.
 
     python bench/state_server.py [--keys 1000000] [--rate 500] [--seconds 10]
 
@@ -24,6 +24,7 @@ from tests.queryable.jobs import RunningJob
 
 _ROWS = 250_000  # rows of an epoch
 _CONNECTIONS = 32
+_EPOCHS, _UPDATES = 20, 5000  # new epochs, and the keys that each updates
 
 
 def main() -> None:
@@ -34,23 +35,27 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="state-server-") as name:
-        checkpoints = state_of(Path(name), given.keys)
-        scan(checkpoints)
-        point_reads(checkpoints, given)
+        job = job_of(Path(name), given.keys)
+        scan(job.checkpoints)
+        point_reads(job.checkpoints, given)
+        new_epochs(job, given.keys)
 
 
-def state_of(folder: Path, keys: int) -> Path:
-    """Return the checkpoint folder of a job that has counted so many keys."""
+def job_of(folder: Path, keys: int) -> RunningJob:
+    """Return a job that has counted so many keys."""
     job = RunningJob(
         folder / "job",
         lambda job: job.key_by("k").aggregate(n="count(*)", s="sum(v)", top="max(v)"),
         ddl="k long, v long, at timestamp",
     )
     for start in range(0, keys, _ROWS):
-        numbers = pa.array(np.arange(start, min(keys, start + _ROWS)))
-        table = pa.table([numbers, numbers, numbers.cast(pa.timestamp("us", "UTC"))], schema=job.schema)
-        job.table_epoch(table)
-    return job.checkpoints
+        _count(job, np.arange(start, min(keys, start + _ROWS)))
+    return job
+
+
+def _count(job: RunningJob, keys: np.ndarray) -> None:
+    numbers = pa.array(keys)
+    job.table_epoch(pa.table([numbers, numbers, numbers.cast(pa.timestamp("us", "UTC"))], schema=job.schema))
 
 
 def scan(checkpoints: Path) -> None:
@@ -77,6 +82,21 @@ def point_reads(checkpoints: Path, given: argparse.Namespace) -> None:
     shown = {f"p{share}": round(1000 * found[int(len(found) * share / 100)], 1) for share in (50, 90, 99)}
     each = f"{1000 * cpu / len(found):.2f} ms of CPU each"
     print(f"{len(found)} requests, {given.rate} a second: milliseconds {shown}, {each}")
+
+
+def new_epochs(job: RunningJob, keys: int) -> None:
+    """Print the CPU time of going to a new epoch that has updated a few keys."""
+    chance, found = np.random.default_rng(1), list[float]()
+    state = KeptState(job.checkpoints)
+    state.ask(lambda snapshot: snapshot.read("aggregate-1", keys=list(range(64))))
+    for _ in range(_EPOCHS):
+        _count(job, chance.integers(0, keys, _UPDATES))
+        worked = time.process_time()
+        state.tick()
+        found.append(time.process_time() - worked)
+        state.ask(lambda snapshot: snapshot.read("aggregate-1", keys=list(range(64))))
+    state.close()
+    print(f"a new epoch, of {len(found)}: {1000 * float(np.median(found)):.1f} ms of CPU, median")
 
 
 if __name__ == "__main__":

@@ -126,6 +126,9 @@ class RepeatingProtocol(LimitedProtocol):
         body = _small(answer, self.server_state.default_headers)
         if body is None:
             self._parse(data)
+            # rows that are large are likely to be followed by such ones, and each would be read twice
+            self._is_between = self._is_between and isinstance(answer, Exception)
+            self._parsed = self._parsed if self._is_between else b""
         else:
             self.transport.write(body)
             self._answered_at = self.loop.time()

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from typing_extensions import override
 
 from mixedmode.checkpoint.retention import drop_old_checkpoints
-from mixedmode.errors import InvalidJobError
+from mixedmode.errors import InvalidJobError, RetryableError
 from mixedmode.queryable import kept as kept_module
 from mixedmode.queryable.kept import KeptState
-from mixedmode.serve import repeats
+from mixedmode.serve import point_reads, repeats
 from mixedmode.serve.address import Tokens, parse_address
 from mixedmode.serve.app import Site
 from mixedmode.serve.folders import open_folders
@@ -243,22 +243,45 @@ def test_a_client_that_closes_its_own_side_gets_its_answers_at_once(rest: bytes,
     assert found.count(b"HTTP/1.1 200 OK") == 1 + rest.endswith(b"\r\n\r\n")
 
 
-def test_a_large_answer_and_an_error_go_the_usual_way(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = [wire.alone(request(f"key={key}")) for key in ("a", "b", "k1")]
+def failing(*_given: object) -> bytes:
+    raise RecursionError
 
-    def failing(*_given: object) -> bytes:
-        raise RecursionError
 
+@pytest.mark.parametrize(("name", "value"), [("_SMALL_BYTES", 10), ("point_answer", failing)])
+def test_an_answer_that_is_not_small_is_sent_as_usual_and_so_are_those_after_it(
+    name: str, value: object, wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = [wire.alone(request(f"key={key}")) for key in ("a", "b", "k1", "k2")]
     with wire.connection() as connected:
         connected.sendall(request("key=a"))
         found = answers_on(connected, 1)
-        monkeypatch.setattr(repeats, "_SMALL_BYTES", 10)
-        connected.sendall(request("key=b"))
-        found += answers_on(connected, 1)
-        monkeypatch.undo()
-        monkeypatch.setattr(repeats, "point_answer", failing)
-        connected.sendall(request("key=k1"))
-        assert [*found, *answers_on(connected, 1)] == expected
+        monkeypatch.setattr(repeats, name, value)
+        for key in ("b", "k1", "k2"):
+            connected.sendall(request(f"key={key}"))
+            found += answers_on(connected, 1)
+    assert found == expected
+    assert Counted.repeated == 1
+
+
+def test_an_error_is_that_of_the_usual_way_and_later_requests_are_repeated(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_state: object, questions: Sequence[StateQuestion]) -> list[Exception]:
+        return [RetryableError("the disk failed") for _ in questions]
+
+    with wire.connection() as connected:
+        connected.sendall(request("key=a"))
+        answers_on(connected, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(point_reads, "answers", broken)
+            connected.sendall(request("key=b"))
+            (found,) = answers_on(connected, 1)
+        for key in ("k1", "k2"):
+            connected.sendall(request(f"key={key}"))
+            assert answers_on(connected, 1) == [wire.alone(request(f"key={key}"))]
+    assert found.startswith(b"HTTP/1.1 503 ")
+    assert b"the disk failed" in found
+    assert Counted.repeated == 2, "key=b, and k2"
 
 
 def test_a_token_counts_for_the_requests_that_have_it(tmp_path: Path) -> None:
