@@ -24,8 +24,8 @@ class Ranked:
     """A ROW_NUMBER, and the SELECT and QUALIFY around it.
 
     source: the plan of FROM and WHERE. columns: {id: (the column, its value over `source`)}. keys: the ids of those of
-    PARTITION BY. order: (id, descending, NULL first) of those of ORDER BY. rank: the column of the rank. shown: the
-    columns of the whole, and conditions those of QUALIFY, over `columns` and `rank`.
+    PARTITION BY. order: (id, descending, NULL first) of those of ORDER BY. Constants are left out of both. rank: the
+    column of the rank. shown: the columns of the whole, and conditions those of QUALIFY, over `columns` and `rank`.
     """
 
     source: _Java
@@ -65,8 +65,8 @@ class Ranked:
         return cls(
             source,
             {number: (one, below[number]) for number, one in columns.items()},
-            [id_of(one) for one in items_of(node.partitionSpec()) if kind_of(one) == "AttributeReference"],
-            [(id_of(one.child()), *_directions(one)) for one in items_of(node.orderSpec())],
+            [id_of(one) for one in items_of(node.partitionSpec()) if _is_column(one)],
+            [(id_of(one.child()), *_directions(one)) for one in items_of(node.orderSpec()) if _is_column(one.child())],
             rank,
             tuple(Shown(name, values[number]) for name, number in columns_of(plan.output())),
             tuple(conditions),
@@ -82,7 +82,7 @@ class Ranked:
         """The position of the rank among the columns of the whole; None if it is no column."""
         number = id_of(self.rank)
         values = [one.value for one in self.shown]
-        found = [at for at, one in enumerate(values) if kind_of(one) == "AttributeReference" and id_of(one) == number]
+        found = [at for at, one in enumerate(values) if _is_rank(one, number)]
         return found[0] if found else None
 
 
@@ -136,7 +136,11 @@ def _limit(condition: _Java, rank: int) -> int | None:
 
 
 def _is_rank(value: _Java, rank: int) -> bool:
-    return kind_of(value) == "AttributeReference" and id_of(value) == rank
+    return _is_column(value) and id_of(value) == rank
+
+
+def _is_column(value: _Java) -> bool:
+    return kind_of(value) == "AttributeReference"
 
 
 def _number(value: _Java) -> int | None:

@@ -63,7 +63,8 @@ def ranked_sql(
     made_of = {number: bounds.get(number, (own,)) for number, own in names.items()}
     try:
         before = selected(session, step, parts, _wanted(session, ranked, made_of), ranked.source)
-        order = [OrderBy(column, *directions) for one, *directions in ranked.order for column in made_of[one]]
+        by = ranked.order or [(ranked.keys[0], False, True)]  # only a constant: the whole row decides, as among equals
+        order = [OrderBy(column, *directions) for one, *directions in by for column in made_of[one]]
         keys = list(dict.fromkeys(column for number in ranked.keys for column in made_of[number]))
         top = TopStep.model_validate({"key-by": keys, "top": {"n": max(1, n), "order-by": order}})
         after = with_text(step, _after(session, ranked, names, bounds))

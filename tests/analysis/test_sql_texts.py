@@ -148,6 +148,21 @@ def skip_unknown(spark: SparkSession, sql: str) -> None:
             ),
             2,
         ),
+        # constants order nothing; if there is nothing else, any row may be the first one
+        (
+            (
+                "SELECT k, v, s FROM (SELECT *, row_number() OVER (PARTITION BY k, 'x' ORDER BY 3 DESC, "
+                f"{ALL}, 1 + 1) AS n FROM t) WHERE n = 1"
+            ),
+            1,
+        ),
+        (
+            (
+                "SELECT k, count(*) AS c FROM (SELECT k, row_number() OVER (PARTITION BY k ORDER BY NULL) AS n FROM t) "
+                "WHERE n <= 2 GROUP BY k"
+            ),
+            2,
+        ),
         (f"SELECT k, v FROM t WHERE v > 0 QUALIFY {OTHER} <= 2", 2),
         (f"SELECT s, count(*) AS c FROM (SELECT s, {OTHER} AS n FROM t QUALIFY n = 2) GROUP BY s", 2),
     ],
