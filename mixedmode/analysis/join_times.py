@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_conditions import TURNED
 from mixedmode.analysis.catalyst_objects import id_of, kind_of
-from mixedmode.analysis.catalyst_texts import companion
+from mixedmode.analysis.time_zones import moves_clocks, offsets_apart_us
 from mixedmode.config.fields import SPAN_MS_MAX
 
 __all__ = ["Bound", "bound_of", "within"]
@@ -67,14 +67,12 @@ def bound_of(
         return None
     of_distance = TURNED[comparison]  # left + a <= right + b means: right - left >= a - b
     distance_us = left[1] - right[1]
-    # Spark adds days by the calendar of the time zone, in which a day may last longer
-    days_differ = max(abs(left[1]), abs(right[1])) >= _DAY_US and _has_other_days(session, values[0])
-    slack_us = _DAY_US if days_differ else 0
+    slack_us = _slack_us(session, values[0], max(abs(left[1]), abs(right[1])))
     return Bound(
         (names[0][left[0]], names[1][right[0]]),
         (distance_us - slack_us) // 1000 if of_distance in _LEAST else None,
         -((-distance_us - slack_us) // 1000) if of_distance in _GREATEST else None,
-        is_exact=not days_differ and distance_us % 1000 == 0 and comparison not in _STRICT,
+        is_exact=not slack_us and distance_us % 1000 == 0 and comparison not in _STRICT,
     )
 
 
@@ -98,9 +96,12 @@ def _moved(value: _Java) -> tuple[int, int] | None:
     return None if added_us is None else (start[0], start[1] + int(added_us))
 
 
-def _has_other_days(session: SparkSession, value: _Java) -> bool:
-    """Return whether days of a time may last other than 24 hours."""
+def _slack_us(session: SparkSession, value: _Java, moved_us: int) -> int:
+    """Return by how much the distance of two event times may differ from what Spark compares.
+
+    value: one of the times. moved_us: the longest interval that is added to one.
+    """
     if kind_of(value.dataType()) == _WITHOUT_ZONE:
-        return False
-    zone = companion(session, "util.DateTimeUtils").getZoneId(session.conf.get("spark.sql.session.timeZone"))
-    return not zone.getRules().isFixedOffset()
+        return offsets_apart_us(session)  # Spark compares local times
+    # Spark adds days by the calendar of the time zone, in which a day may last longer
+    return _DAY_US if moved_us >= _DAY_US and moves_clocks(session) else 0

@@ -376,6 +376,31 @@ def test_all_modes_return_the_joins_of_sparks_batch(
         assert outputs.records_late == 0
 
 
+@pytest.mark.parametrize("kind", ["JOIN", "LEFT JOIN"])
+def test_a_distance_of_local_times_is_that_of_sparks_batch_where_clocks_are_moved(
+    spark: SparkSession, kind: str
+) -> None:
+    schema = "id bigint, k string, at timestamp_ntz"
+    starts = [datetime(2024, 3, 31), datetime(2024, 10, 26, 22)]  # noqa: DTZ001 - local times
+    rows: list[dict[str, Any]] = [
+        {"id": number, "k": "a", "at": starts[number // 20] + timedelta(minutes=20 * (number % 20))}
+        for number in range(40)
+    ]
+    minutes = [(x["id"], y["id"], (y["at"] - x["at"]) / timedelta(minutes=1)) for x in rows for y in rows]
+    expected = [(x, y) for x, y, minute in minutes if 50 <= minute <= 90]
+    if kind == "LEFT JOIN":
+        expected += [(number, None) for number in {row["id"] for row in rows} - {x for x, _ in expected}]
+    sources = {name: Source.parquet("in", schema=schema, event_time="at", out_of_orderness="0s") for name in "op"}
+    job = Job("local", sources=sources, mode="batch", spark={"sql.session.timeZone": "Europe/Berlin"}).sql(
+        f"SELECT x.id, y.id AS other FROM o x {kind} p y ON x.k = y.k AND y.at BETWEEN x.at + INTERVAL 50 MINUTES AND "
+        "x.at + INTERVAL 90 MINUTES"
+    )
+    parts = [{"o": rows[part], "p": rows[part]} for part in (slice(17), slice(17, None))]
+    found = run_graph(job, parts[0], live=parts[1:])
+    assert sorted(map(str, expected)) == sorted(str((row["id"], row["other"])) for row in found.table())
+    assert found.records_late == 0
+
+
 def job_of(sql: str) -> Job:
     sources = {
         name: Source.parquet("in", schema=schema, event_time="at", out_of_orderness="0s")
