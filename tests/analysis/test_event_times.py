@@ -1,5 +1,6 @@
 """Event times as `explain` tells them."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,10 @@ COMPUTED = (
 )
 
 
-def after_sql(base: Path, sql: str) -> Job:
+BERLIN = {**SPARK, "sql.session.timeZone": "Europe/Berlin"}  # where clocks are moved
+
+
+def after_sql(base: Path, sql: str, spark: Mapping[str, str | int | float | bool] = SPARK) -> Job:
     """The rows of some sql over two sources and a dimension. The event time of t is a computed column."""
     t = Source.json(
         base,
@@ -53,7 +57,7 @@ def after_sql(base: Path, sql: str) -> Job:
         event_time="at",
     )
     u = Source.json(base, schema="k string, day date", event_time="day")
-    job = Job("times", sources={"t": t, "u": u}, mode="batch", spark=SPARK)
+    job = Job("times", sources={"t": t, "u": u}, mode="batch", spark=dict(spark))
     if " d " in sql:
         job = job.dimension("d", Source.json(base, schema="k string, name string"))
     return job.sql(sql)
@@ -78,6 +82,15 @@ def test_sql_before_a_step_that_goes_by_event_time_keeps_that_of_the_source(
             InvalidJobError, match=r"^steps\[1\]: the step goes by event time, and SQL computes another"
         ):
             analyse(spark, job.spec, job.where)
+    for sql in KEPT:
+        berlin = spark.newSession()
+        berlin.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+        job = windows(after_sql(tmp_path, sql, BERLIN))
+        if "NTZ" in sql:  # of the two hours from 2 to 3 in October, the second one would become the first one
+            with pytest.raises(InvalidJobError, match=r"SQL computes another time"):
+                analyse(berlin, job.spec, job.where)
+        else:
+            analyse(berlin, job.spec, job.where)
     grouped = f"SELECT k, count(*) AS n FROM ({COMPUTED[0]}) GROUP BY k, window(at, '1 hour')"
     job = after_sql(tmp_path, grouped).write(Sink.console())
     with pytest.raises(InvalidJobError, match=r"steps\[0\]\.sql: the step goes by .* column=at, event_times=t\.at$"):
