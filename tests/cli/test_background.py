@@ -330,6 +330,7 @@ def test_a_log_is_followed_also_when_a_new_one_replaces_it(tmp_path: Path) -> No
     assert last_lines(log, 0) == last_lines(tmp_path / "none", 3) == []
 
 
+@pytest.mark.soak  # the other tests have a process that stands in for it
 @pytest.mark.spark
 def test_a_real_run_is_started_in_the_background_and_its_end_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -172,6 +172,7 @@ def check_first(case: Case, mode: Mode, within_ms: int | None, spark: SparkSessi
         assert sum(manifest.records_late for manifest in manifests(base / "checkpoints")) == 0
 
 
+@pytest.mark.soak  # it looks at the cases only, and takes as long as the tests that have them
 def test_the_cases_have_keys_whose_first_row_waits_at_the_flip_and_is_overtaken() -> None:
     def is_telling(case: Case) -> bool:
         before, after = first_of(case.events[: case.flip], None), first_of(case.events, None)

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from mixedmode import Job, Sink, Source
 from mixedmode.driver.events import EpochStarted, Event
 
@@ -34,6 +36,7 @@ def test_two_jobs_of_one_name_run_at_the_same_time(spark: "SparkSession", tmp_pa
         assert list(threads.map(records, ["first", "second"])) == [1, 1]
 
 
+@pytest.mark.soak  # test_interrupted.py has it without Spark
 def test_a_session_that_is_stopped_ends_the_job(tmp_path: Path) -> None:
     """In a process of its own, since the session of these tests has to stay."""
     (tmp_path / "in").mkdir()

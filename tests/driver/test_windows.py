@@ -296,6 +296,7 @@ def test_a_record_without_event_time_is_refused_before_anything_is_committed(
 
 
 @pytest.mark.spark
+@pytest.mark.soak  # it is a value that does not fit its column, as in tests/faults and tests/sources
 def test_an_event_time_that_is_no_time_is_refused_before_anything_is_committed(
     spark: SparkSession, folder: Folder
 ) -> None:

@@ -36,7 +36,7 @@ LIVE = [[("a", 1, 100), ("d", 1, 1), ("b", 1, -5)]]
 @pytest.mark.parametrize(
     ("mode", "kind"),
     [
-        ("streaming", "delta"),
+        pytest.param("streaming", "delta", marks=pytest.mark.soak),
         ("streaming", "iceberg"),
         pytest.param("batch", "delta", marks=pytest.mark.soak),
         pytest.param("batch", "iceberg", marks=pytest.mark.soak),
