@@ -15,6 +15,7 @@ from mixedmode.checkpoint.locked_folder import locked_folder
 from mixedmode.connectors.kafka.jars import kafka_connector, spark_avro
 from mixedmode.errors import RetryableError
 from mixedmode.state.rocksdb import columns
+from tests.java import JAVA_OPTIONS
 from tests.s3 import S3Server, s3_server
 from tests.services.fixtures import database, kafka, own_kafka, own_postgres, postgres
 
@@ -109,13 +110,15 @@ def few_keys_are_read_from_columns() -> Iterator[None]:
 def scratch_folder() -> Iterator[Path]:
     """The folder for temporary files of this process, of its Spark and of the jobs that it starts.
 
-    Its name is short, so that Spark's workers use local sockets, as they do in production.
+    Its name is short, so that Spark's workers use local sockets, as they do in production. Each JVM of these processes
+    is one that starts fast.
     """
     parent = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir()))
     with locked_folder(parent, "mm-") as folder, pytest.MonkeyPatch.context() as patch:
         tempfile.tempdir = None  # so that it looks at TMPDIR again
         patch.setenv("TMPDIR", str(folder))
         patch.setenv("SPARK_LOCAL_DIRS", str(folder))
+        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
         yield folder
     tempfile.tempdir = None
 
@@ -132,14 +135,12 @@ def spark(scratch_folder: Path) -> Iterator["SparkSession"]:
     """The session that every test shares, since a process can have one only."""
     from mixedmode.job import Job, Sink, Source
     from mixedmode.spark.session import open_session
-    from tests.harness import JAVA_OPTIONS, SPARK
+    from tests.harness import SPARK
 
     settings_of_spark = {**SPARK, **connector_settings()}
     job = Job("tests", sources={"t": Source.parquet(scratch_folder, bounded=True)}, spark=settings_of_spark)
     spec = job.sql("SELECT * FROM t").write(Sink.console()).spec
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
-        session = open_session(spec, log_folder=scratch_folder)
+    session = open_session(spec, log_folder=scratch_folder)
     yield session
     session.stop()
 

@@ -52,8 +52,6 @@ SPARK: dict[str, str | int | float | bool] = {
     "sql.codegen.wholeStage": False,
     "sql.codegen.factoryMode": "NO_CODEGEN",
 }
-#: a JVM that starts fast: most of them live for less than it takes to compile their code well
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 #: for tests in which one case is a run on Spark: drawing the data may take long, and shrinking it is worth the time
 SPARK_CASES = settings(

@@ -20,14 +20,12 @@ HISTORY, PER_SECOND = 10_000, 200
 def test_history_and_live_orders_end_in_the_table_that_plain_python_gives(
     kafka: Kafka, database: Database, tmp_path: Path
 ) -> None:
-    from tests.harness import JAVA_OPTIONS
-
     servers = {"KAFKA_SERVERS": kafka.bootstrap_servers, "POSTGRES_URL": database.url}
     sizes = {"--history": HISTORY, "--live-seconds": 2, "--per-second": PER_SECOND}
     command = [sys.executable, str(EXAMPLE / "run.py"), "--folder", str(tmp_path / "orders")]
     command += [str(part) for pair in sizes.items() for part in pair]
     command += ["--set", "spark.driver.memory=1g"]
-    environment = {**os.environ, **servers, "JDK_JAVA_OPTIONS": JAVA_OPTIONS}
+    environment = {**os.environ, **servers}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said

@@ -19,7 +19,7 @@ import psutil
 import pyspark
 
 from tests.faults.processes import SECONDS_MAX, wait_until
-from tests.harness import JAVA_OPTIONS
+from tests.java import JAVA_OPTIONS
 
 ROOT = Path(__file__).parents[2]
 HOME = Path(pyspark.__file__).parent

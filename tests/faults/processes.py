@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 
 from mixedmode.crash_points import CRASH_AT, CrashPoint
-from tests.harness import JAVA_OPTIONS
+from tests.java import JAVA_OPTIONS
 
 SECONDS_MAX = 120  # for a run that takes 6 to 10 s on a machine that does nothing else
 _LOOK_AGAIN_SECONDS = 0.02

@@ -27,7 +27,8 @@ from pathlib import Path
 import psutil
 
 from tests.faults.soak_bank import Auditor, Bank, Violation
-from tests.harness import JAVA_OPTIONS, checkpoint_log
+from tests.harness import checkpoint_log
+from tests.java import JAVA_OPTIONS
 
 LOOK_SECONDS = 1.0
 COMMAND_SECONDS_MAX = 120

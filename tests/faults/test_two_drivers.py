@@ -1,6 +1,7 @@
 """Two drivers of one job at once: the newer one goes on, the older one is fenced and says so.
 
-The newer one is a run of the command line, so its log and that of its tasks are looked at, too.
+The newer one is a run of the command line. So its log and that of its tasks are looked at, too, and it is in the locale
+C, in which names of files are UTF-8 all the same.
 """
 
 import json
@@ -23,12 +24,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.faults]
 def test_the_older_of_two_drivers_is_fenced_and_says_so(spark: SparkSession, tmp_path: Path) -> None:
     """The older one runs in this process, the newer one in a process of its own."""
     job = WaitingJob(tmp_path / "waiting")
-    job.add("history")
+    job.add("日本 é")
     checkpoints = job.folder / "checkpoints"
     with ThreadPoolExecutor(1) as pool:
         older = pool.submit(run, Job.from_file(job.file), spark)
         job.wait_until_begun()
-        with running("run", job.file, "--until-idle", "--log-format", "json", "--log-level", "debug") as newer:
+        arguments = ("--until-idle", "--log-format", "json", "--log-level", "debug")
+        with running("run", job.file, *arguments, environment={"LC_ALL": "C"}) as newer:
             wait_until((checkpoints / "generations" / "0000000002").exists, "the newer one takes over")
             job.let_go()
             with pytest.raises(FencedError, match=r"^a newer start of this job has taken over") as fenced:

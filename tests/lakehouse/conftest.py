@@ -11,7 +11,6 @@ from mixedmode.connectors.kafka.jars import kafka_connector
 from mixedmode.errors import RetryableError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark.session import open_session
-from tests.harness import JAVA_OPTIONS
 from tests.lakehouse.jars import delta_jars, iceberg_jars
 from tests.lakehouse.tables import SPARK
 
@@ -33,8 +32,6 @@ def spark(jars: str, scratch_folder: Path) -> Iterator[SparkSession]:
     sources = {"t": Source.delta(scratch_folder / "none", bounded=True)}
     job = Job("tests", sources=sources, spark={**SPARK, "jars": jars})
     spec = job.sql("SELECT * FROM t").write(Sink.iceberg(scratch_folder / "none either")).spec
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", JAVA_OPTIONS)
-        session = open_session(spec, log_folder=scratch_folder)
+    session = open_session(spec, log_folder=scratch_folder)
     yield session
     session.stop()

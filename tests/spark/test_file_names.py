@@ -59,6 +59,7 @@ def test_a_process_with_another_encoding_is_refused(
 
 
 @pytest.mark.spark
+@pytest.mark.soak  # tests/faults/test_two_drivers.py has a run in the locale C
 def test_in_the_locale_c_a_job_reads_files_with_any_names(tmp_path: Path) -> None:
     for name in ("a", "é", "日本"):
         write_json(tmp_path / "in", f"{name}.json", [{"k": "k"}])
