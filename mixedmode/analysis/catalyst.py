@@ -16,7 +16,8 @@ from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, ids_of, items_of, kind_of, rows_of
+from mixedmode.analysis.catalyst_plans import SCRIPT, analysed_plan
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
 from mixedmode.config.calls import named
@@ -26,7 +27,6 @@ _Java = Any  # an object of the JVM
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
-_SCRIPT = "CompoundBody"  # BEGIN ... END; Spark would run a part of it in order to analyse it
 #: patterns of expressions that are read; the replacement of a RUNTIME_REPLACEABLE may contain the others
 _MARKS = ("CURRENT_LIKE", "PLAN_EXPRESSION", "OUTER_REFERENCE", "RUNTIME_REPLACEABLE")
 #: words that Spark reads as times of the clock, where a constant text is cast to a date or a timestamp
@@ -56,33 +56,10 @@ def read_query(
     Raise the exceptions of Spark, with positions in `sql`.
     """
     plan = analysed_plan(session, sql)
-    if kind_of(plan) == _SCRIPT:
+    if kind_of(plan) == SCRIPT:
         return AnalysedQuery(None, plan)
     reader = _Reader(session, inputs, dimensions=dimensions)
     return AnalysedQuery(None if reader.is_a(plan, _COMMAND) else reader.node(plan), plan)
-
-
-def analysed_plan(session: SparkSession, sql: str) -> _Java:
-    """Return the analysed plan of a query or a command; a script is only parsed. Raise the exceptions of Spark."""
-    state: _Java = session._jsparkSession.sessionState()
-    parsed = state.sqlParser().parsePlan(sql)
-    if kind_of(parsed) == _SCRIPT:
-        return parsed
-    return state.executePlan(parsed, _analysis_only(session)).analyzed()
-
-
-@lru_cache(maxsize=4)
-def rows_of(session: SparkSession) -> _Java:
-    """Return the function that makes rows of a session and a plan. To look it up takes several calls."""
-    jvm: _Java = session.sparkContext._jvm
-    return jvm.org.apache.spark.sql.classic.Dataset.ofRows
-
-
-@lru_cache(maxsize=4)
-def _analysis_only(session: SparkSession) -> _Java:
-    """Return the mode in which Spark analyses commands and does not run them."""
-    jvm: _Java = session.sparkContext._jvm
-    return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
 
 
 def read_frame(frame: DataFrame, *, until: DataFrame) -> Node:

@@ -7,11 +7,21 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
-from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import TextLostError, companion, projected, replaced, value_of
+from mixedmode.analysis.catalyst_objects import columns_of, companion, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import TextLostError, projected, replaced, value_of
 from mixedmode.config.calls import quoted
 
-__all__ = ["Aggregated", "Shown", "Windowed", "has_aggregate", "has_windows", "marked", "top_of", "windows_of"]
+__all__ = [
+    "Aggregated",
+    "Shown",
+    "Windowed",
+    "has_aggregate",
+    "has_windows",
+    "makes_windows",
+    "marked",
+    "top_of",
+    "windows_of",
+]
 
 _Java = Any  # an object of the JVM
 
@@ -69,16 +79,18 @@ class Aggregated:
                 conditions.append(replaced(session, upper.condition(), values))
             elif kind_of(upper) == "Project":
                 values = projected(session, upper, values)
+        keys = {id_of(one): value_of(one) for one in groupings}
+        windows = _windows_of_fields(node.child(), keys)
+        columns = [*(key.toAttribute() for key in groupings if id_of(key) not in windows), *windows.values()]
+        fields = {number: keys[number] for number in windows}
+        shown = (Shown(name, replaced(session, values[n], fields)) for name, n in columns_of(plan.output()))
         return cls(
             node.child(),
-            {id_of(one): value_of(one) for one in groupings},
+            {id_of(one): keys.get(id_of(one), one) for one in columns},
             {id_of(one.resultAttribute()): one for one in calls},
-            {
-                id_of(one): one
-                for one in (*(key.toAttribute() for key in groupings), *(c.resultAttribute() for c in calls))
-            },
-            tuple(Shown(name, values[number]) for name, number in columns_of(plan.output())),
-            tuple(conditions),
+            {id_of(one): one for one in (*columns, *(c.resultAttribute() for c in calls))},
+            tuple(shown),
+            tuple(replaced(session, one, fields) for one in conditions),
         )
 
     def root_of(self, value: _Java) -> int | None:
@@ -128,6 +140,20 @@ def windows_of(aggregated: Aggregated) -> Windowed | None:
     return Windowed(found[0], time, node) if inner is None else Windowed(found[0], time, node.child(), inner)
 
 
+def _windows_of_fields(plan: _Java, keys: Mapping[int, _Java]) -> dict[int, _Java]:
+    """Return {id: the windows} of keys that are the start or the end of windows of a plan.
+
+    All windows have one length, so a key of one of the two is a key of the windows. Sessions have any, and in Spark
+    their start is the time of the row there.
+    """
+    found = dict[int, _Java]()
+    for number, key in keys.items():
+        window = key.child() if kind_of(key) == "GetStructField" else None
+        if window is not None and _is_window(window) and window.metadata().contains(_WINDOW_MARKS[0]):
+            found |= {} if has_windows(plan, window) else {number: window}
+    return found
+
+
 def marked(frame: DataFrame, column: str) -> DataFrame:
     """Return the same rows, in which Spark knows that a column has windows."""
     of_windows = F.col(quoted(column)).alias(column, metadata={_WINDOW_MARKS[0]: True})
@@ -147,6 +173,11 @@ def _inner_windows(plan: _Java, time: _Java) -> _Java | None:
         return None
     window = value.child().left().child().child()  # of the microseconds of its end, minus 1
     return window if has_windows(plan.child(), window) else None
+
+
+def makes_windows(plan: _Java, value: _Java) -> bool:
+    """Return whether a value reads windows that Spark makes of the rows of a plan."""
+    return any(_is_window(one) and not has_windows(plan, one) for one in items_of(value.references().toSeq()))
 
 
 def has_windows(plan: _Java, column: _Java) -> bool:

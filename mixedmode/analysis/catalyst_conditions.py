@@ -5,7 +5,7 @@ from typing import Any
 
 from mixedmode.analysis.catalyst_objects import kind_of
 
-__all__ = ["TURNED", "compared", "conjuncts"]
+__all__ = ["TURNED", "compared", "conjuncts", "is_not_in"]
 
 _Java = Any  # an object of the JVM
 
@@ -26,6 +26,16 @@ def conjuncts(condition: _Java) -> Iterator[_Java]:
         yield from conjuncts(condition.right())
     else:
         yield condition
+
+
+def is_not_in(condition: _Java) -> bool:
+    """Return whether a condition of a join is that of NOT IN: two values are equal, or that is NULL."""
+    return (
+        kind_of(condition) == "Or"
+        and kind_of(condition.left()) == "EqualTo"
+        and kind_of(condition.right()) == "IsNull"
+        and bool(condition.left().semanticEquals(condition.right().child()))
+    )
 
 
 def compared(condition: _Java, of_left: _Java, of_right: _Java) -> tuple[str, tuple[_Java, _Java]] | None:

@@ -6,11 +6,23 @@ from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from pyspark.sql import SparkSession
 
-__all__ = ["BETWEEN", "columns_of", "id_of", "ids_of", "items_of", "kind_of"]
+__all__ = [
+    "BETWEEN",
+    "columns_of",
+    "companion",
+    "id_of",
+    "ids_of",
+    "items_of",
+    "kind_of",
+    "rows_of",
+    "sequence_of",
+]
 
 _Java = Any  # an object of the JVM
 
+_CATALYST = "org.apache.spark.sql.catalyst"
 BETWEEN = "\x1f,\x1f"  # joins the texts of columns; no name has it
 #: the text of a column: its name and id, and what Spark adds for some types and for a watermark
 _COLUMN = re.compile(r"(.*)#([0-9]+)(?:L|-T[0-9]+ms)*", re.DOTALL)
@@ -50,3 +62,23 @@ def id_of(column: _Java) -> int:
 def items_of(sequence: _Java) -> Iterator[_Java]:
     """Yield the items of a sequence of Scala."""
     return (sequence.apply(index) for index in range(sequence.size()))
+
+
+def sequence_of(session: SparkSession, items: list[_Java]) -> _Java:
+    """Return a sequence of Scala."""
+    jvm: _Java = session.sparkContext._jvm
+    return jvm.PythonUtils.toSeq(items)
+
+
+@lru_cache(maxsize=16)
+def companion(session: SparkSession, name: str) -> _Java:
+    """Return an object of Catalyst. To look it up takes several calls."""
+    jvm: _Java = session.sparkContext._jvm
+    return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
+
+
+@lru_cache(maxsize=4)
+def rows_of(session: SparkSession) -> _Java:
+    """Return the function that makes rows of a session and a plan. To look it up takes several calls."""
+    jvm: _Java = session.sparkContext._jvm
+    return jvm.org.apache.spark.sql.classic.Dataset.ofRows

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst_aggregates import Shown, has_windows
 from mixedmode.analysis.catalyst_conditions import TURNED, conjuncts
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import projected, replaced, without_with
+from mixedmode.analysis.catalyst_plans import without_with
+from mixedmode.analysis.catalyst_texts import projected, replaced
 
 __all__ = ["Ranked", "greatest_rank", "rank_limit"]
 

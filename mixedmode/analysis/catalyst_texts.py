@@ -6,15 +6,14 @@ expression whose text does not say all of it is taken for another one.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst import analysed, rows_of
-from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
+from mixedmode.analysis.catalyst import analysed
+from mixedmode.analysis.catalyst_objects import companion, id_of, items_of, kind_of, sequence_of
+from mixedmode.analysis.catalyst_plans import no_rows, without_with
 from mixedmode.config.calls import named
 from mixedmode.spark.errors import REFUSALS
 
@@ -22,23 +21,21 @@ __all__ = [
     "TextLostError",
     "cast_once",
     "columns_over",
-    "companion",
     "have_same_rows",
     "is_same",
-    "no_rows",
     "projected",
     "renamed",
     "replaced",
-    "sequence_of",
     "shape_of",
     "text_over",
     "value_of",
-    "without_with",
+    "within_query",
 ]
 
 _Java = Any  # an object of the JVM
 
 _CATALYST = "org.apache.spark.sql.catalyst"
+_OUTER = "OuterReference"  # in arguments, also where the subquery has become a join
 _DIFFERENCE = "DatetimeSub"  # written with a sign, and stands for another expression
 _ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
 
@@ -78,12 +75,6 @@ def columns_over(
     return texts
 
 
-def no_rows(session: SparkSession, columns: list[_Java]) -> DataFrame:
-    """Return a frame of these columns, without rows."""
-    relation = companion(session, "plans.logical.LocalRelation").apply(sequence_of(session, columns))
-    return DataFrame(rows_of(session)(session._jsparkSession, relation), session)
-
-
 def text_over(session: SparkSession, expression: _Java, values: Mapping[int, _Java]) -> str:
     """Return an expression as SQL, with values in place of its columns. The text may say less than the expression."""
     return str(_as_called(session, expression, values, ()).sql())
@@ -111,23 +102,6 @@ def have_same_rows(session: SparkSession, first: _Java, second: _Java) -> bool:
         plans = [companion(session, name).apply(plan) for plan in plans]
     plans = [companion(session, "optimizer.RemoveNoopOperators").apply(without_with(session, plan)) for plan in plans]
     return bool(plans[0].sameResult(plans[1]))
-
-
-def without_with(session: SparkSession, plan: _Java) -> _Java:
-    """Return a plan with the queries of WITH in place of their names."""
-    inline = companion(session, "optimizer.InlineCTE")
-    try:
-        rule = inline.apply(True, False, False)
-    except Py4JError:  # of Spark 4.1
-        rule = inline.apply(True, False)
-    return rule.apply(plan)
-
-
-@lru_cache(maxsize=16)
-def companion(session: SparkSession, name: str) -> _Java:
-    """Return an object of Catalyst. To look it up takes several calls."""
-    jvm: _Java = session.sparkContext._jvm
-    return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
 
 
 def value_of(column: _Java) -> _Java:
@@ -167,9 +141,13 @@ def _as_called(
         return companion(session, f"expressions.{_DIFFERENCE}").apply(*parts)
     if _is_called(session, expression):
         arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
-        function = companion(session, "analysis.UnresolvedFunction")
-        return function.apply(str(expression.prettyName()), sequence_of(session, arguments), False)
+        return _call(session, str(expression.prettyName()), arguments)
     return _with_children(session, expression, lambda one: _as_called(session, one, values, known))
+
+
+def _call(session: SparkSession, name: str, arguments: list[_Java]) -> _Java:
+    """Return the call of a function, for its text."""
+    return companion(session, "analysis.UnresolvedFunction").apply(name, sequence_of(session, arguments), False)
 
 
 def _argument(
@@ -178,6 +156,8 @@ def _argument(
     value = next((value for one, value in known if expression.semanticEquals(one)), None)
     if value is not None:
         return value
+    if kind_of(expression) == _OUTER:
+        return _argument(session, expression.e(), values, known)
     if kind_of(expression) == "AttributeReference" or _is_called(session, expression):
         return _as_called(session, expression, values, known)
     return _with_children(session, expression, lambda one: _argument(session, one, values, known))
@@ -187,6 +167,13 @@ def _is_called(session: SparkSession, expression: _Java) -> bool:
     """Return whether an expression is a call that stands for its only child, and keeps its arguments besides."""
     called = f"{_CATALYST}.expressions.InheritAnalysisRules"
     return bool(is_instance_of(session.sparkContext._gateway, expression, called))
+
+
+def within_query(session: SparkSession, expression: _Java) -> _Java:
+    """Return an expression in which columns of the query around a subquery are columns like others."""
+    if kind_of(expression) == _OUTER:
+        return expression.e()
+    return _with_children(session, expression, lambda one: within_query(session, one))
 
 
 def cast_once(session: SparkSession, expression: _Java) -> _Java:
@@ -201,9 +188,3 @@ def cast_once(session: SparkSession, expression: _Java) -> _Java:
 def _with_children(session: SparkSession, expression: _Java, change: Callable[[_Java], _Java]) -> _Java:
     children = [change(one) for one in items_of(expression.children())]
     return expression.withNewChildren(sequence_of(session, children)) if children else expression
-
-
-def sequence_of(session: SparkSession, items: list[_Java]) -> _Java:
-    """Return a sequence of Scala."""
-    jvm: _Java = session.sparkContext._jvm
-    return jvm.PythonUtils.toSeq(items)

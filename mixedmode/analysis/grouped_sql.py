@@ -15,9 +15,10 @@ from typing import Any, Self
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
-from mixedmode.analysis.catalyst_aggregates import Aggregated, has_windows, top_of, windows_of
+from mixedmode.analysis.catalyst import AnalysedQuery
+from mixedmode.analysis.catalyst_aggregates import Aggregated, has_windows, makes_windows, top_of, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, replaced, shape_of
 from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.query_text import before_group_by, without_distinct
@@ -210,8 +211,17 @@ class _Grouping:
         return str(self._windowed.time.name()) if self._windowed.inner is None else _WINDOW_TIME
 
     def _check_keys(self) -> None:
-        """Raise InvalidJobError for a key with fields, but for the windows of another GROUP BY."""
+        """Raise InvalidJobError for a key with fields, but for the windows of another GROUP BY, and for one that is
+        computed of the windows of this one.
+        """
         for key in self._keys.values():
+            if kind_of(key) != "AttributeReference" and makes_windows(self._aggregated.child, key):
+                msg = (
+                    f"{self._where}: a window is a key as it is, or by its start or end if all have one length. Put "
+                    "the GROUP BY with the window itself into parentheses, and group its rows in the query around it. "
+                    f"found={_COLUMN_ID.sub('', _shown(key))}"
+                )
+                raise InvalidJobError(msg)
             if _is_struct(key) and not has_windows(self._aggregated.child, key):
                 msg = (
                     f"{self._where}: a value with fields cannot be a key here. Group by its fields, as in GROUP BY "

@@ -21,19 +21,13 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery
-from mixedmode.analysis.catalyst_conditions import compared, conjuncts
-from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import (
-    TextLostError,
-    cast_once,
-    columns_over,
-    companion,
-    projected,
-    renamed,
-    sequence_of,
-    without_with,
-)
+from mixedmode.analysis.catalyst_conditions import compared, conjuncts, is_not_in
+from mixedmode.analysis.catalyst_nulls import may_be_null
+from mixedmode.analysis.catalyst_objects import columns_of, companion, id_of, ids_of, items_of, kind_of, sequence_of
+from mixedmode.analysis.catalyst_plans import joins_of_subqueries, without_with
+from mixedmode.analysis.catalyst_texts import TextLostError, cast_once, columns_over, projected, renamed, within_query
 from mixedmode.analysis.dimension_joins import dimension_name
+from mixedmode.analysis.join_refusals import AS_VALUE, without_key
 from mixedmode.analysis.join_times import bound_of
 from mixedmode.analysis.joined_text import joined_text, union_text
 from mixedmode.analysis.plan_text import PlanText
@@ -67,7 +61,6 @@ _SIGNS = {
     "LessThanOrEqual": "<=",
 }
 _ALIASES = {LEFT: "left", RIGHT: "right"}
-_OF_SUBQUERIES = ("PullupCorrelatedPredicates", "RewritePredicateSubquery")
 _OWN_STEP = "Put this part into a sql step of its own, or write the join as a step with join."
 
 
@@ -79,9 +72,7 @@ def joined_sql(
     inputs, tables: names in the text of those, and of dimensions. where: the place of the step. Raise InvalidJobError
     for a join that no step is, and for a part that no text says.
     """
-    plan = without_with(session, query.plan)
-    for rule in _OF_SUBQUERIES:
-        plan = companion(session, f"optimizer.{rule}").apply(plan)
+    plan = joins_of_subqueries(session, without_with(session, query.plan))
     if not _has_join(plan):
         return None
     check_columns(query.frame(session), where)
@@ -243,17 +234,11 @@ class _Reader:
         needed: the ids of these columns. shown: {id: name} of those that the text returns. names: those of all that it
         returns, which no other column of the join has: the event time of its rows is found by its name.
         """
-        kind = _TYPES.get(str(node.joinType().toString()))
-        if kind is None:
-            msg = f"{self.where}: no step joins two inputs in this way. {_OWN_STEP} found={node.joinType().toString()}"
-            raise InvalidJobError(msg)
+        kind = self._type_of(node)
         sides = (self.side(node.left()), self.side(node.right()))
         keys, conditions = self._conditions(node, sides)
         if not keys:
-            msg = (
-                f"{self.where}: rows of two inputs meet by key. Add the columns in which they are equal to ON, such as "
-                "a.id = b.id, or make one of them a broadcast input of a function. found=a join without an equality"
-            )
+            msg = f"{self.where}: {without_key(node)}"
             raise InvalidJobError(msg)
         columns = list(items_of(node.output()))
         columns = [column for column in columns if id_of(column) in needed] or columns[:1]  # a row has a column
@@ -276,11 +261,21 @@ class _Reader:
         computed = (left.computed, right.computed)
         return SqlJoin((left.rows, right.rows), computed, settings, places, {*shown.values()}, keys, conditions), given
 
+    def _type_of(self, node: _Java) -> str:
+        """Return the type of a join. Raise InvalidJobError if no step has it."""
+        found = str(node.joinType().toString())
+        kind = _TYPES.get(found)
+        if kind is None:
+            why = AS_VALUE if found.startswith("ExistenceJoin") else f"{_OWN_STEP} found={found}"
+            msg = f"{self.where}: no step joins two inputs in this way. {why}"
+            raise InvalidJobError(msg)
+        return kind
+
     def _conditions(self, node: _Java, sides: tuple[_Side, _Side]) -> tuple[list[tuple[str, str]], list[Condition]]:
         """Return the pairs of columns that are equal, and the other conditions."""
         keys, rest, read = list[tuple[str, str]](), list[_Java](), list[Condition]()
         whole = node.condition()
-        for condition in self._parts(whole.get()) if whole.isDefined() else ():
+        for condition in self._parts(node, whole.get()) if whole.isDefined() else ():
             found = compared(condition, sides[LEFT].output, sides[RIGHT].output)
             if found is None:
                 rest.append(condition)
@@ -295,15 +290,26 @@ class _Reader:
                 read.append(Condition(text, names, bound))
         return keys, [*read, *map(Condition, self._texts(rest, sides))]
 
-    def _parts(self, condition: _Java) -> Iterator[_Java]:
-        """Yield the conditions that AND combines; BETWEEN is two of them."""
+    def _parts(self, node: _Java, condition: _Java) -> Iterator[_Java]:
+        """Yield the conditions that AND combines; BETWEEN is two of them, and NOT IN of values that are no NULL is one
+        that compares them.
+        """
         for one in conjuncts(condition):
             if kind_of(one) == "Between":
-                value, least, greatest = items_of(one.parameters())
+                value, least, greatest = (within_query(self.session, part) for part in items_of(one.parameters()))
                 yield companion(self.session, "expressions.GreaterThanOrEqual").apply(value, least)
                 yield companion(self.session, "expressions.LessThanOrEqual").apply(value, greatest)
+            elif is_not_in(one) and not self._may_be_null(one.left(), node):
+                yield one.left()
             else:
                 yield one
+
+    def _may_be_null(self, equality: _Java, node: _Java) -> bool:
+        """Return whether one of the values that a join compares may be NULL."""
+        sides = (node.left(), node.right())
+        found = compared(equality, *(side.outputSet() for side in sides))
+        pairs = () if found is None else zip(found[1], sides, strict=True)
+        return found is None or any(may_be_null(self.session, value, side) for value, side in pairs)
 
     def _texts(self, conditions: Sequence[_Java], sides: tuple[_Side, _Side]) -> list[str]:
         """Return conditions as SQL over `left` and `right`."""

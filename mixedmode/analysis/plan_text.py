@@ -11,17 +11,9 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import analysed_plan
-from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import (
-    TextLostError,
-    companion,
-    no_rows,
-    renamed,
-    sequence_of,
-    text_over,
-    value_of,
-)
+from mixedmode.analysis.catalyst_objects import columns_of, companion, id_of, items_of, kind_of, sequence_of
+from mixedmode.analysis.catalyst_plans import analysed_plan, no_rows
+from mixedmode.analysis.catalyst_texts import TextLostError, renamed, text_over, value_of
 from mixedmode.analysis.same_plans import SamePlans, TextInput
 from mixedmode.analysis.written_sql import item, own_name
 from mixedmode.spark.errors import REFUSALS

@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import AnalysedQuery, analysed_plan
+from mixedmode.analysis.catalyst import AnalysedQuery
 from mixedmode.analysis.catalyst_aggregates import has_aggregate, top_of
+from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_ranks import Ranked, rank_limit
 from mixedmode.analysis.catalyst_texts import have_same_rows
 from mixedmode.analysis.grouped_sql import GroupedSql

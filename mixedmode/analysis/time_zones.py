@@ -4,7 +4,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_texts import companion
+from mixedmode.analysis.catalyst_objects import companion
 
 __all__ = ["moves_clocks", "offsets_apart_us"]
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_texts import columns_over, companion, projected
+from mixedmode.analysis.catalyst_objects import companion, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_texts import columns_over, projected
 from mixedmode.analysis.plan_text import PlanText
 from mixedmode.analysis.same_plans import PASSED, TextInput
 from mixedmode.analysis.stream_source import StreamSource, refuse, stream_source

@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_objects import id_of, items_of
-from mixedmode.analysis.catalyst_texts import no_rows, renamed, replaced, value_of
+from mixedmode.analysis.catalyst_plans import no_rows
+from mixedmode.analysis.catalyst_texts import renamed, replaced, value_of
 from mixedmode.analysis.written_sql import free_name
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import PREVIOUS

@@ -6,9 +6,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mixedmode.analysis.catalyst import analysed_plan
 from mixedmode.analysis.catalyst_aggregates import top_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of
+from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, shape_of
 from mixedmode.config import SqlStep
 from mixedmode.config.calls import is_column, quoted

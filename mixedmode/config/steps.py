@@ -41,10 +41,11 @@ RowsAs = Literal["row", "pandas"]
 #: the column that a step with `top` adds
 RANK_COLUMN = "rank"
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
+_GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _KEYED = re.compile(
     rf"\b(?:group\s+by|select\s+distinct|row_number|join)\b|\b(?:{'|'.join(sorted(AGGREGATE_WORDS))})\s*\("
-    rf"|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,",
-    re.IGNORECASE,
+    rf"|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,|\b(?:in|exists){_GAP}\({_GAP}(?:select|with|from|table|\()",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -59,9 +60,9 @@ class SqlStep(Reading):
 
     @property
     def may_be_keyed(self) -> bool:
-        """True if the text has an aggregate, DISTINCT, ROW_NUMBER or a join, so the step may have state and subtasks.
+        """True if the text has an aggregate, DISTINCT, ROW_NUMBER, a join, or IN or EXISTS with a subquery.
 
-        Only Spark knows for certain.
+        Then the step may have state and subtasks. Only Spark knows for certain.
         """
         return _KEYED.search(self.sql) is not None
 

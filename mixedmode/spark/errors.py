@@ -28,6 +28,7 @@ from mixedmode.system_errors import DISK_TEXTS, system_error, system_words
 
 #: what PySpark raises where Spark refuses SQL or DDL; the second one if PySpark does not know the class of the error
 REFUSALS = (PySparkException, Py4JJavaError)
+STREAM_IN_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"  # the condition of an error
 
 #: {Spark's condition for a function that it does not know: the parameter of its message with the function's name}
 _UNKNOWN_FUNCTION = {"UNRESOLVED_ROUTINE": "routineName", "UNRESOLVABLE_TABLE_VALUED_FUNCTION": "name"}
@@ -324,10 +325,12 @@ def refused(where: str, error: BaseException, *, readable: Sequence[str] = ()) -
         hint = f" This step can read: {', '.join(readable)}."
     if condition(error) in _UNKNOWN_FUNCTION:
         hint = _near_function(error)
-    if condition(error) == "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY":
+    if condition(error) == STREAM_IN_SUBQUERY:
         hint = (
-            " A subquery cannot read an input: it would see the records of one epoch. Use LEFT SEMI JOIN for "
-            "IN and EXISTS, and LEFT ANTI JOIN for what is not in it; or a step with join, of type semi or anti."
+            " A subquery over an input is a condition of the WHERE of a sql step: IN, or EXISTS that compares it with "
+            "the record. For a value, such as (SELECT max(v) FROM p WHERE p.k = o.k), join the input with a query in "
+            "parentheses: LEFT JOIN (SELECT k, max(v) AS m FROM p GROUP BY k) q ON q.k = o.k. For a value of all "
+            "records, use a function with a broadcast input."
         )
     return InvalidJobError(f"{where}: Spark refuses this SQL.{hint} cause={spark_text(error)}")
 

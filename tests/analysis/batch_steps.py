@@ -46,7 +46,7 @@ class BatchSteps:
         found: list[MixedmodeError] = []
         texts = SqlTexts(self._spark, self._roots, self._grouped, self._joined, "steps[0].sql", found)
         rows, _ = texts.rows(SqlStep(sql=sql), SqlReads(self._sources, self._dimensions), "sql-1")
-        assert not found
+        assert not found, found
         return self._computed(rows)
 
     def _grouped(self, grouped: GroupedSql, given: Relation) -> Relation:

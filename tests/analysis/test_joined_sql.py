@@ -191,6 +191,41 @@ def test_joins_of_all_kinds_return_the_rows_of_sparks_batch(
 
 
 @pytest.mark.parametrize(
+    ("sql", "kinds"),
+    [
+        ("SELECT id, k FROM o WHERE id IN (SELECT no FROM p WHERE w > 1) AND v > 1", ["semi"]),
+        (
+            (
+                "SELECT id FROM o WHERE k IN (SELECT k FROM p GROUP BY k HAVING count(*) > 9) AND NOT EXISTS (SELECT "
+                "* FROM p WHERE p.no = o.id AND p.at BETWEEN o.at AND o.at + INTERVAL 9 HOURS)"
+            ),
+            ["semi", "anti"],
+        ),
+        # a NULL of either side counts in NOT IN, unless a condition says that there is none
+        ("SELECT id FROM o WHERE k NOT IN (SELECT k FROM p WHERE nvl(p.w, 0) > nvl(o.v, 1) AND no = id)", ["anti"]),
+        (
+            "SELECT id FROM (SELECT * FROM o WHERE v > 1) WHERE NOT v IN (SELECT no FROM p WHERE no IS NOT NULL)",
+            ["anti"],
+        ),
+        (
+            (
+                "WITH c AS (SELECT no, k FROM p WHERE w > 1) SELECT k, count(*) AS n FROM o WHERE id IN (SELECT no "
+                "FROM c WHERE k IN (SELECT k FROM o WHERE v = 1)) GROUP BY k"
+            ),
+            ["semi", "semi"],
+        ),
+        ("SELECT id FROM o WHERE k IN (SELECT code FROM d) AND id IN (SELECT no FROM p)", ["semi"]),
+    ],
+)
+def test_subqueries_in_where_are_joins(
+    spark: SparkSession, tables: dict[str, DataFrame], sql: str, kinds: list[str]
+) -> None:
+    steps = steps_over(spark, tables)
+    assert Counter(steps.rows(sql)) == of_batch(spark, tables, sql)
+    assert sorted(one.join.type for one in steps.steps.values() if isinstance(one, JoinStep)) == sorted(kinds)
+
+
+@pytest.mark.parametrize(
     ("sql", "within"),
     [
         ("SELECT o.id, p.w, d.name FROM o JOIN p ON o.id = p.no JOIN d ON o.k = d.code", None),
@@ -322,6 +357,12 @@ def test_a_computed_column_with_the_name_of_the_event_time_is_not_taken_for_it(
         ("SELECT o.id FROM o JOIN p ON o.id <=> p.no", "meet by key"),
         ("SELECT * FROM o JOIN p ON o.id = p.no", "two columns have one name"),
         ("SELECT o.id FROM o JOIN p ON o.id = p.no AND exists(array(o.v), x -> x > p.w)", "cannot be written out"),
+        ("SELECT id FROM o WHERE id NOT IN (SELECT no FROM p)", "NOT IN returns no row at all as soon as"),
+        ("SELECT id FROM o WHERE id NOT IN (SELECT no FROM p WHERE no > 1)", "NOT IN of values that may be NULL"),
+        ("SELECT id FROM o WHERE v = 1 OR id IN (SELECT no FROM p)", "For a column, or with OR, use LEFT JOIN"),
+        ("SELECT id FROM o WHERE id IN (SELECT no FROM p WHERE p.k = o.k LIMIT 1)", "no step joins two inputs in this"),
+        ("SELECT id FROM o WHERE id IN (SELECT nope FROM p)", "name `nope` cannot be resolved"),
+        ("SELECT id FROM o WHERE EXISTS (SELECT 1 FROM p)", "EXISTS that compares it with the record"),
         (
             "SELECT o.id FROM o JOIN p ON o.id = p.no JOIN VALUES (1) AS c(n) ON o.id = c.n",
             "What is no input is a dimension, with SELECT and WHERE.",
@@ -358,6 +399,14 @@ def test_what_no_join_is_is_refused(spark: SparkSession, sql: str, problem: str)
             "BETWEEN o.at AND o.at + INTERVAL 30 HOURS"
         ),
         "SELECT a.k, count(*) AS n FROM o a JOIN o b ON a.k = b.k AND a.v < b.v GROUP BY a.k",
+        (
+            "SELECT window.start AS since, count(*) AS n FROM o WHERE NOT EXISTS (SELECT 1 FROM p WHERE p.k = o.k AND "
+            "p.at BETWEEN o.at AND o.at + INTERVAL 2 HOURS) GROUP BY window(at, '6 hours')"
+        ),
+        (
+            "SELECT k, count(*) AS n FROM o WHERE NOT EXISTS (SELECT * FROM p WHERE p.no = o.id) AND v IN (SELECT no "
+            "FROM p) GROUP BY k"
+        ),
     ],
 )
 @pytest.mark.parametrize("modes", ["mixed", pytest.param("batch and streaming", marks=pytest.mark.soak)])

@@ -222,9 +222,9 @@ def test_a_condition_on_results_is_about_one_result(
     assert refusal(spark, steps).startswith(f"steps[0].having: {message}")
 
 
-def test_a_subquery_over_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
+def test_a_subquery_that_is_a_value_of_an_input_is_refused(spark: SparkSession, folder: Path) -> None:
     message = refusal(spark, job(folder).sql("SELECT k FROM t WHERE v = (SELECT max(v) FROM t)"))
-    assert "Use LEFT SEMI JOIN" in message
+    assert "join the input with a query in parentheses" in message
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
             "SELECT count(*) AS n FROM (SELECT nullif(window, NULL) AS w FROM {}) GROUP BY window(w, '2 hours')",
             "not a correct window column",
         ),
-        ("SELECT * FROM t WHERE k IN (SELECT k FROM {})", "A subquery cannot read an input"),
+        ("SELECT * FROM t WHERE v > (SELECT max(n) FROM {})", "A subquery over an input is a condition of the WHERE"),
         (
             "SELECT * FROM (SELECT a.k AS x, b.k AS y FROM {} a JOIN t b ON a.k = b.k) UNPIVOT (v FOR c IN (x, y))",
             "Put the join into a sql step",
@@ -268,6 +268,8 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
             "this one",
         ),
         ("SELECT no FROM {} GROUP BY no", "no"),
+        ("SELECT 1 FROM t GROUP BY date(window(at, '1 hour').end)", "a window is a key as it is, or by its start or"),
+        ("SELECT 1 FROM t GROUP BY session_window(at, '1 hour').end", "a window is a key as it is, or by its start or"),
         ("SELECT k FROM {} GROUP BY k ORDER BY k", "Sort the rows where the output is read"),
         ("SELECT k, first(n) AS f FROM {} GROUP BY k", "first goes by the order of rows here"),
     ],
@@ -286,6 +288,10 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         "SELECT s, date(at) AS day, sum(v) / count(*) AS mean FROM t WHERE v > -9 GROUP BY 1, 2 HAVING sum(v) > 3",
         "SELECT s, count(*) AS n, window.start AS since FROM t GROUP BY window(at, '2 hours', '1 hour'), s",
         "SELECT session_window AS w, k FROM t GROUP BY session_window(at, '15 minutes'), k",
+        (
+            "SELECT window.start AS s, window(at, '2 hours', '1 hour').end AS e, sum(v) AS v FROM t GROUP BY "
+            "window(at, '2 hours', '1 hour').end HAVING date(window.end) IS NOT NULL"
+        ),
         "SELECT DISTINCT k, `odd name` AS o FROM t",
         "SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY ALL) GROUP BY day",
         (
