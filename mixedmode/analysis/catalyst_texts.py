@@ -37,6 +37,8 @@ _Java = Any  # an object of the JVM
 _CATALYST = "org.apache.spark.sql.catalyst"
 _OUTER = "OuterReference"  # in arguments, also where the subquery has become a join
 _DIFFERENCE = "DatetimeSub"  # written with a sign, and stands for another expression
+#: {kind: the function}, of functions whose text lacks the schema and the options
+_PARSERS = {"CsvToStructs": "from_csv", "JsonToStructs": "from_json"}
 _ID = re.compile(r"(#|CTERelation(?:Def|Ref) )(\d+)")
 
 
@@ -139,10 +141,25 @@ def _as_called(
         sides = (*items_of(expression.parameters()), expression.replacement())
         parts = [_as_called(session, one, values, known) for one in sides]
         return companion(session, f"expressions.{_DIFFERENCE}").apply(*parts)
+    if kind_of(expression) in _PARSERS:
+        return _parsing(session, expression, _as_called(session, expression.child(), values, known))
     if _is_called(session, expression):
         arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
         return _call(session, str(expression.prettyName()), arguments)
     return _with_children(session, expression, lambda one: _as_called(session, one, values, known))
+
+
+def _parsing(session: SparkSession, expression: _Java, text: _Java) -> _Java:
+    """Return the call of from_json or from_csv that an expression is, with its schema and its options.
+
+    text: what it parses.
+    """
+    literal = companion(session, "expressions.Literal")
+    pairs = [(str(one._1()), str(one._2())) for one in items_of(expression.options().toSeq())]
+    options = [literal.apply(one) for pair in sorted(pairs) for one in pair]
+    arguments = [text, literal.apply(str(expression.schema().sql()))]
+    arguments += [_call(session, "map", options)] if options else []
+    return _call(session, _PARSERS[kind_of(expression)], arguments)
 
 
 def _call(session: SparkSession, name: str, arguments: list[_Java]) -> _Java:

@@ -120,6 +120,10 @@ def rows_by_steps(spark: SparkSession, table: DataFrame, query: DataFrame) -> Da
             ("SELECT word, count(1) AS count FROM (SELECT word FROM records LATERAL VIEW "
             "explode(split(words, ' ', -1)) made_1 AS word) GROUP BY word")
         ]),
+        (lambda d: d.select(F.from_json("words", "a INT, b DATE", {"dateFormat": "d.M.y"}).alias("j")).select("j.*"), [
+            ("SELECT j.`a` AS a, j.`b` AS b FROM (SELECT from_json(words, 'STRUCT<a: INT, b: DATE>', "
+            "map('dateFormat', 'd.M.y')) AS j FROM records)")
+        ]),
         (lambda d: d.dropDuplicates(["odd name", "k"]), [
             "SELECT k, v, w, words, `odd name` AS odd_name, n, at FROM records",
             {"key-by": ["odd_name", "k"], "deduplicate": {"keep": "any"}},

@@ -293,6 +293,10 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
             "window(at, '2 hours', '1 hour').end HAVING date(window.end) IS NOT NULL"
         ),
         "SELECT DISTINCT k, `odd name` AS o FROM t",
+        (
+            "SELECT from_json(concat('[', v, ']'), 'array<string>')[0] AS a, min(from_csv(concat(v, ';', k), 'n int, k "
+            "string', map('sep', ';')).n) AS n FROM t GROUP BY 1"
+        ),
         "SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY ALL) GROUP BY day",
         (
             "WITH best AS (SELECT k, s, max(v) AS most FROM t GROUP BY k, s), means AS (SELECT k, avg(most) AS mean, "
