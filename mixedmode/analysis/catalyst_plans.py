@@ -19,9 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_objects import companion, items_of, kind_of, rows_of, sequence_of
 from mixedmode.spark.errors import REFUSALS, STREAM_IN_SUBQUERY, condition
-from mixedmode.spark.frames import views
 
-__all__ = ["SCRIPT", "analysed_plan", "joins_of_subqueries", "no_rows", "without_with"]
+__all__ = ["SCRIPT", "analysed_plan", "joins_of_subqueries", "no_rows", "rows_of_text", "without_with"]
 
 _Java = Any  # an object of the JVM
 
@@ -45,6 +44,11 @@ def analysed_plan(session: SparkSession, sql: str) -> _Java:
     plan = joins_of_subqueries(session, without_with(session, state.analyzer().execute(parsed)))
     state.analyzer().checkAnalysis(plan)  # it has a subquery over a stream still, if that is no IN or EXISTS of a WHERE
     return plan
+
+
+def rows_of_text(session: SparkSession, sql: str) -> DataFrame:
+    """Return the rows of a query. Raise the exceptions of Spark."""
+    return _frame(session, analysed_plan(session, sql))
 
 
 def joins_of_subqueries(session: SparkSession, plan: _Java) -> _Java:
@@ -83,11 +87,17 @@ def _without_streams(session: SparkSession) -> Iterator[None]:
     plans = {name: catalog.getTempView(name).get() for name in names}
     streams = {name: plan for name, plan in plans.items() if plan.isStreaming()}
     try:
-        with views(session, {name: no_rows(session, [*items_of(one.output())]) for name, one in streams.items()}):
-            yield
+        for name, plan in streams.items():
+            _register(no_rows(session, [*items_of(plan.output())]), name)
+        yield
     finally:
         for name, plan in streams.items():
-            _frame(session, plan.child()).createOrReplaceTempView(name)
+            _register(_frame(session, plan.child()), name)
+
+
+def _register(rows: DataFrame, name: str) -> None:
+    """Make rows a temporary view, also while functions of a pipeline may not."""
+    rows._jdf.createOrReplaceTempView(name)
 
 
 def _frame(session: SparkSession, plan: _Java) -> DataFrame:

@@ -20,10 +20,11 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.udf import UDFRegistration
 from typing_extensions import override
 
+from mixedmode.analysis.catalyst_plans import rows_of_text
 from mixedmode.config.pipeline_project import PYTHON_SUFFIX, PipelineFile, PipelineProject
 from mixedmode.config.sql_statements import MaterializedView as SqlView
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.errors import REFUSALS, condition, spark_text
+from mixedmode.spark.errors import REFUSALS, STREAM_IN_SUBQUERY, condition, spark_text
 
 __all__ = ["OTHER_SOURCES", "PipelineQuery", "PipelineTable", "Registry", "read_files", "user_error", "without_actions"]
 
@@ -42,12 +43,19 @@ _CHANGE: Mapping[type, Sequence[str]] = {
     DataFrame: ("createTempView", "createOrReplaceTempView", "createGlobalTempView", "createOrReplaceGlobalTempView"),
     UDFRegistration: ("register", "registerJavaFunction", "registerJavaUDAF"),
 }
-_NO_SOURCE = frozenset({"DATA_SOURCE_NOT_FOUND", "KAFKA_DATA_SOURCE_NOT_ENABLED"})
 #: what to do for Kafka, Delta and others
 OTHER_SOURCES = (
     "Declare a source without files in a SQL file of the project: CREATE TEMPORARY VIEW records (columns) USING kafka "
     "OPTIONS (...), and a view AS SELECT * FROM STREAM records, which the function reads."
 )
+#: {Spark's condition: what to do}
+_INSTEAD = {
+    **dict.fromkeys(("DATA_SOURCE_NOT_FOUND", "KAFKA_DATA_SOURCE_NOT_ENABLED"), OTHER_SOURCES),
+    STREAM_IN_SUBQUERY: (
+        "Join the two with left_semi or left_anti; or write the query in a SQL file of the project, where IN and "
+        "EXISTS in WHERE may read its tables."
+    ),
+}
 _RUNS = "a function of a pipeline returns a query, and runs none: the tables of the pipeline have no rows yet"
 _CHANGES = (
     "the session is that of the whole pipeline. Settings belong into `configuration` of the project, and what a query "
@@ -160,7 +168,9 @@ class Registry(GraphElementRegistry):
         self.tables[name.lower()] = PipelineTable(
             name, table.format or "", properties, table.partitions, None, table.line
         )
-        query = PipelineQuery(name, name, "materialized view", True, partial(session.sql, view.query.sql), table.line)
+        query = PipelineQuery(
+            name, name, "materialized view", True, partial(rows_of_text, session, view.query.sql), table.line
+        )
         if self.queries.setdefault(name.lower(), query) is not query:
             self.wrong.append((table.line, f"another query has this name. Choose another. found={name}"))
 
@@ -212,8 +222,8 @@ def user_error(project: PipelineProject, error: BaseException, what: str, line: 
     if isinstance(error, InvalidJobError):
         return project.refusal([(line, f"{what}{error}")])
     if isinstance(error, REFUSALS):
-        text = f"{what}Spark refuses this. {spark_text(error)}"
-        return project.refusal([(line, f"{text} {OTHER_SOURCES}" if condition(error) in _NO_SOURCE else text)])
+        text = f"{what}Spark refuses this. {spark_text(error)} {_INSTEAD.get(condition(error), '')}"
+        return project.refusal([(line, text.rstrip())])
     return project.refusal([(line, f"{what}the code raises an exception. Correct it. {type(error).__name__}: {error}")])
 
 

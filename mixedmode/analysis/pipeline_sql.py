@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_objects import items_of
+from mixedmode.analysis.catalyst_plans import rows_of_text
 from mixedmode.analysis.from_stream import NamedRows
 from mixedmode.config.pipeline_project import PipelineProject
 from mixedmode.config.sql_job import SqlJob
@@ -52,7 +53,7 @@ class PipelineSql:
         frames = {read.name: self._input(read.name.lower(), known) for read in query.query.reads}
         try:
             with views(self._session, frames):
-                return self._session.sql(query.query.sql)
+                return rows_of_text(self._session, query.query.sql)
         except REFUSALS as error:
             text = f"query {query.name}: {spark_text(error)}"
             raise self._project.refusal([(query.line, text)]) from error

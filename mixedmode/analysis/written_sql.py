@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_aggregates import top_of
-from mixedmode.analysis.catalyst_objects import id_of, items_of
+from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, shape_of
 from mixedmode.config import SqlStep
@@ -17,6 +17,7 @@ __all__ = ["free_name", "is_free", "item", "own_name", "selected", "types_of", "
 
 _Java = Any  # an object of the JVM
 _NO_ALIAS = "__auto_generated_subquery_name"  # what Spark calls a query in parentheses that has no name
+_COLUMN = "AttributeReference"
 _NO_NAME = re.compile(r"\W+", re.ASCII)
 
 
@@ -36,9 +37,15 @@ def selected(
     items = ", ".join(item(text, name) for text, (_, name) in zip(texts, wanted, strict=True)) or "true AS is_row"
     prefix, rest = parts
     sql = f"{prefix}SELECT {items} {rest.strip()}"
-    if shape_of(top_of(analysed_plan(session, sql)).child()) != shape_of(source):
+    below, wanted_below = top_of(analysed_plan(session, sql)).child(), shape_of(source)
+    if shape_of(below) != wanted_below and not (_only_passes(below) and shape_of(below.child()) == wanted_below):
         raise TextLostError(rest.strip())
     return with_text(step, sql)
+
+
+def _only_passes(plan: _Java) -> bool:
+    """Return whether a plan passes columns of its input on, as above the join that a subquery in WHERE has become."""
+    return kind_of(plan) == "Project" and all(kind_of(one) == _COLUMN for one in items_of(plan.projectList()))
 
 
 def with_text(step: SqlStep, sql: str) -> SqlStep:

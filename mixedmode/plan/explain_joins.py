@@ -15,6 +15,13 @@ GROWS = "keeps all rows of both inputs. A join with within or as-of forgets rows
 
 JoinOperator = AsOfJoinOperator | IntervalJoinOperator | RegularJoinOperator
 
+_PAIRS = "a pair when its second row arrives"
+#: {type of an interval join: what it emits}, of those without pairs
+_EMITTED = {
+    "semi": "a row of the left when its first partner arrives",
+    "anti": "a row of the left without a partner, once none can come any more",
+}
+
 
 def join_lines(stage: KeyedStage, operator: JoinOperator, side_sinks: Mapping[str, SinkSpec]) -> Iterator[str]:
     """Yield the lines on which rows of a join meet, and when they are emitted."""
@@ -66,7 +73,7 @@ def _interval_lines(stage: KeyedStage, operator: IntervalJoinOperator) -> Iterat
     lower, upper = (f"{'-' * (bound < 0)}{_duration(abs(bound))}" for bound in operator.bounds_us)
     yield f"  joins       {operator.type}: {left} with {right} whose time is from {lower} to {upper} after its own"
     yield from _condition_lines(operator)
-    yield "  emits       a pair when its second row arrives"
+    yield f"  emits       {_EMITTED.get(operator.type, _PAIRS)}"
     if operator.traits.delay_us:
         delay = _duration(operator.traits.delay_us)
         yield f"  delay       a row is emitted up to {delay} behind the watermark"

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.config import JoinStep
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, Source
+from mixedmode.job import Job, Sink, Source
 from mixedmode.spark.frames import views
 from mixedmode.testing import run_graph
 from tests.analysis.batch_steps import BatchSteps
@@ -214,7 +215,13 @@ def test_joins_of_all_kinds_return_the_rows_of_sparks_batch(
             ),
             ["semi", "semi"],
         ),
-        ("SELECT id FROM o WHERE k IN (SELECT code FROM d) AND id IN (SELECT no FROM p)", ["semi"]),
+        (
+            (
+                "SELECT id, v FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM o WHERE k IN "
+                "(SELECT code FROM d) AND id IN (SELECT no FROM p WHERE k IN (SELECT code FROM d))) WHERE n <= 2"
+            ),
+            ["semi"],
+        ),
     ],
 )
 def test_subqueries_in_where_are_joins(
@@ -283,6 +290,21 @@ def test_joins_with_dimensions_and_unions_return_the_rows_of_sparks_batch(
     joins = [step.join for step in steps.steps.values() if isinstance(step, JoinStep)]
     assert joins
     assert {join.within for join in joins} == {within}
+
+
+def test_explain_says_when_a_row_without_a_partner_is_emitted(spark: SparkSession, tmp_path: Path) -> None:
+    sources = {
+        name: Source.parquet(tmp_path / "in", schema=schema, event_time="at")
+        for name, schema in (("o", ORDERS), ("p", PAYMENTS))
+    }
+    (tmp_path / "in").mkdir()
+    near = "p.no = o.id AND p.at BETWEEN o.at AND o.at + INTERVAL 4 HOURS"
+    job = Job("unpaid", sources=sources, mode="batch").sql(
+        f"SELECT id, at FROM o WHERE NOT EXISTS (SELECT * FROM p WHERE {near})"
+    )
+    text = job.write(Sink.parquet(tmp_path / "out")).explain()
+    assert "joins       anti: o with p whose time is from 0s to 4h after its own" in text
+    assert "emits       a row of the left without a partner, once none can come any more" in text
 
 
 @pytest.mark.parametrize(
@@ -362,6 +384,7 @@ def test_a_computed_column_with_the_name_of_the_event_time_is_not_taken_for_it(
         ("SELECT id FROM o WHERE v = 1 OR id IN (SELECT no FROM p)", "For a column, or with OR, use LEFT JOIN"),
         ("SELECT id FROM o WHERE id IN (SELECT no FROM p WHERE p.k = o.k LIMIT 1)", "no step joins two inputs in this"),
         ("SELECT id FROM o WHERE id IN (SELECT nope FROM p)", "name `nope` cannot be resolved"),
+        ("SELECT k FROM o GROUP BY k HAVING k IN (SELECT k FROM p)", "no step joins two inputs in this way"),
         ("SELECT id FROM o WHERE EXISTS (SELECT 1 FROM p)", "EXISTS that compares it with the record"),
         (
             "SELECT o.id FROM o JOIN p ON o.id = p.no JOIN VALUES (1) AS c(n) ON o.id = c.n",

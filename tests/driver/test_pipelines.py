@@ -125,7 +125,8 @@ def dear():
 CHEAP = """\
 CREATE TEMPORARY VIEW few AS SELECT at, amount FROM STREAM orders WHERE amount < 3;
 CREATE STREAMING TABLE cheap AS SELECT customer, amount FROM STREAM orders WHERE amount < 10;
-CREATE MATERIALIZED VIEW sizes USING json AS SELECT total % 10 AS digit, count(*) AS n FROM Totals GROUP BY ALL;
+CREATE MATERIALIZED VIEW sizes USING json AS SELECT total % 10 AS digit, count(*) AS n FROM Totals t
+  WHERE EXISTS (SELECT 1 FROM cheap c WHERE c.customer = t.customer AND c.amount = 9) GROUP BY ALL;
 """
 
 
@@ -157,7 +158,9 @@ def expected(orders: list[Row], refunds: list[Row]) -> dict[str, Counter[tuple[A
     moves += [(row["customer"], -row["amount"], "returned") for row in refunds]
     for customer, amount, _ in moves:
         totals[customer] += amount
-    digits = Counter(abs(total) % 10 * (1 if total >= 0 else -1) for total in totals.values())
+    found = {row["customer"] for row in orders if row["amount"] == 9}
+    kept = (total for customer, total in totals.items() if customer in found)
+    digits = Counter(abs(total) % 10 * (1 if total >= 0 else -1) for total in kept)
     hours: dict[tuple[str, datetime], int] = defaultdict(int)
     days: dict[datetime, int] = defaultdict(int)
     few: dict[datetime, int] = defaultdict(int)
