@@ -1,6 +1,6 @@
 """Point reads of state by HTTP beside a live job: their latency, and what they cost the job's epochs.
 
-    python bench/state_reads.py [--keys 1000000] [--rate 500] [--seconds 10] [--rounds 2]
+    python bench/state_reads.py [--keys 1000000] [--rate 500] [--seconds 3] [--rounds 10]
 
 Each round has four parts: no reads; reads from the server of the job; reads from `mixedmode serve`, a process of its
 own over the same checkpoint folder; the same requests to a process that answers without reading anything. The last one
@@ -33,8 +33,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=500)
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--empty-server", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.empty_server:
