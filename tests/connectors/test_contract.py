@@ -43,8 +43,8 @@ def test_streaming_mode_gives_the_answer(
     it_gives_the_answer_in_streaming_mode(partial(rig, request, source, sink), spark, tmp_path)
 
 
-#: the others are in tests/tables, tests/sinks and tests/custom, too
-@each(CONNECTORS, set(CONNECTORS) - {(PLAIN, "sqlite"), (PLAIN, "partitioned"), ("custom", "custom")})
+#: the others are in tests/tables, tests/sinks, tests/custom and tests/history, too
+@each(CONNECTORS, {(PLAIN, PLAIN), ("kafka", "kafka")})
 def test_deaths_an_epoch_again_and_an_older_checkpoint(
     source: str, sink: str, spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

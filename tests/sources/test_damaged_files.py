@@ -80,8 +80,15 @@ def summed_job(base: Path, kind: str, mode: str, *, through_spark: bool) -> Job:
     return job.key_by("k").aggregate(n="count(*)", s="sum(v)").write(Sink.parquet(base / "out"))
 
 
-@pytest.mark.parametrize(("mode", "through_spark"), [("batch", True), ("mixed", False)], ids=["batch", "mixed"])
-@pytest.mark.parametrize("damage", DAMAGES)
+#: each damage is read once, in turns by Spark and by tasks; `make soak` has both
+READ = [
+    pytest.param(damage, *how, id=f"{damage}-{how[0]}", marks=() if number % 2 == turn % 2 else pytest.mark.soak)
+    for number, damage in enumerate(DAMAGES)
+    for turn, how in enumerate([("batch", True), ("mixed", False)])
+]
+
+
+@pytest.mark.parametrize(("damage", "mode", "through_spark"), READ)
 def test_a_damaged_file_is_named_with_what_to_do(
     spark: SparkSession, tmp_path: Path, damage: str, mode: str, through_spark: bool
 ) -> None:
