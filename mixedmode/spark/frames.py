@@ -91,7 +91,8 @@ def spark_schema(fields: Sequence[pa.Field]) -> StructType:
     """Return Arrow fields as a Spark schema."""
     schema = StructType()
     for field in fields:
-        schema = schema.add(field.name, from_arrow_type(field.type))
+        # PySpark 4.1 would take a time without a zone for one with a zone
+        schema = schema.add(field.name, from_arrow_type(field.type, prefer_timestamp_ntz=True))
     return schema
 
 
