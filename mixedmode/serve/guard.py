@@ -20,7 +20,7 @@ from mixedmode.serve.access import CONTROL_HEADER, Kind, Refusal, refusal
 from mixedmode.serve.address import Tokens
 from mixedmode.serve.documents import as_json
 
-__all__ = ["BODY_BYTES_MAX", "SECURITY_HEADERS", "Guard", "error_response", "json_response"]
+__all__ = ["BODY_BYTES_MAX", "Guard", "error_response", "json_response"]
 
 _logger = logging.getLogger(__name__)
 BODY_BYTES_MAX = 64 * 1024
@@ -40,7 +40,7 @@ _SECURITY = {
 }
 _READ_ONCE = frozenset({b"host", b"authorization", b"origin"})  #: two of them would be read differently
 _READ = _READ_ONCE | {b"content-length", CONTROL_HEADER.encode()}
-SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in _SECURITY.items()]
+_SECURITY_HEADERS = [(name.encode(), value.encode()) for name, value in _SECURITY.items()]
 
 
 def json_response(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -75,7 +75,7 @@ class Guard:
             nonlocal is_started, is_complete
             if message["type"] == "http.response.start":
                 is_started = True
-                message["headers"] = [*message["headers"], *SECURITY_HEADERS]  # no route has one of these
+                message["headers"] = [*message["headers"], *_SECURITY_HEADERS]  # no route has one of these
             for piece in _pieces(message):
                 await send(piece)
             is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)

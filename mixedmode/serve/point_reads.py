@@ -10,9 +10,9 @@ the batch before has taken long, as from a slow disk; then all other requests go
 """
 
 import asyncio
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -26,15 +26,12 @@ from mixedmode.sinks.shown import plain_rows, plain_values
 
 __all__ = ["BATCH_MAX", "GATHER_SECONDS", "PointReads"]
 
-_logger = logging.getLogger(__name__)
 BATCH_MAX = 256  # requests
 GATHER_SECONDS = 0.008
 
-_WAITING_MAX = 4096  # requests
 _SECONDS_IN_LOOP = 0.005  # a batch that takes longer is followed by one in a thread
 
 _Answer = Document | Exception
-_Tell = Callable[[_Answer], None]
 
 
 @dataclass
@@ -44,8 +41,8 @@ class PointReads:
     state: KeptState
 
     def __post_init__(self) -> None:
-        self._waiting: list[tuple[StateQuestion, _Tell]] = []
-        self._is_due = False  # a batch is read, or the next one is planned
+        self._waiting: list[tuple[StateQuestion, asyncio.Future[Document]]] = []
+        self._task: asyncio.Task[None] | None = None
         self._began = 0.0  # the newest batch, by the clock of the event loop
         self._seconds = 0.0  # that its read took
 
@@ -54,61 +51,37 @@ class PointReads:
         """The number of requests that wait for a batch."""
         return len(self._waiting)
 
-    @property
-    def is_full(self) -> bool:
-        """Return whether no further request should wait."""
-        return len(self._waiting) >= _WAITING_MAX
-
     async def ask(self, question: StateQuestion) -> Document:
         """Return the answer to a question that names its keys.  Raises as StateQuestion.answer."""
         future: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
-
-        def tell(answer: _Answer) -> None:
-            if future.done():
-                return  # the client has gone
-            if isinstance(answer, Exception):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        self.put(question, tell)
+        self._waiting.append((question, future))
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
         return await future
 
-    def put(self, question: StateQuestion, tell: _Tell) -> None:
-        """Call `tell` with the answer to a question that names its keys, or with its error, in a later turn."""
-        self._waiting.append((question, tell))
-        if not self._is_due:
-            self._plan()
-
-    def _plan(self) -> None:
-        self._is_due = True
-        asyncio.get_running_loop().call_at(self._began + GATHER_SECONDS, self._begin)
-
-    def _begin(self) -> None:
-        """Read a batch, and tell its answers."""
+    async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        first = self._waiting[0][0]
-        batch = [pair for pair in self._waiting if pair[0].is_like(first)][:BATCH_MAX]
-        taken = {id(pair) for pair in batch}
-        self._waiting = [pair for pair in self._waiting if id(pair) not in taken]
-        questions = [question for question, _ in batch]
-        self._began = loop.time()
-        if self._seconds < _SECONDS_IN_LOOP and self.state.has_open(first.epoch):
-            self._end(batch, answers(self.state, questions))
-        else:
-            reading = loop.run_in_executor(None, answers, self.state, questions)
-            reading.add_done_callback(lambda done: self._end(batch, done.result()))
-
-    def _end(self, batch: Sequence[tuple[StateQuestion, _Tell]], found: Sequence[_Answer]) -> None:
-        self._seconds = asyncio.get_running_loop().time() - self._began
-        self._is_due = False
-        if self._waiting:
-            self._plan()
-        for (_, tell), answer in zip(batch, found, strict=True):
-            try:
-                tell(answer)
-            except Exception:
-                _logger.exception("an answer to a read of state could not be sent, and the others go on")
+        while self._waiting:
+            await asyncio.sleep(self._began + GATHER_SECONDS - loop.time())
+            self._began = loop.time()
+            first = self._waiting[0][0]
+            batch = [pair for pair in self._waiting if pair[0].is_like(first)][:BATCH_MAX]
+            taken = {id(future) for _, future in batch}
+            self._waiting = [pair for pair in self._waiting if id(pair[1]) not in taken]
+            read = partial(answers, self.state, [question for question, _ in batch])
+            began = loop.time()
+            if self._seconds < _SECONDS_IN_LOOP and self.state.has_open(first.epoch):
+                found = read()
+            else:
+                found = await loop.run_in_executor(None, read)
+            self._seconds = loop.time() - began
+            for (_, future), answer in zip(batch, found, strict=True):
+                if future.done():
+                    continue  # the client has gone
+                if isinstance(answer, Exception):
+                    future.set_exception(answer)
+                else:
+                    future.set_result(answer)
 
 
 def answers(state: KeptState, questions: Sequence[StateQuestion]) -> list[_Answer]:

@@ -28,7 +28,6 @@ from mixedmode.serve.address import (
 )
 from mixedmode.serve.app import Site, application
 from mixedmode.serve.protocol import LimitedProtocol
-from mixedmode.serve.repeats import RepeatingProtocol
 
 __all__ = ["Endpoint", "Server"]
 
@@ -65,7 +64,7 @@ class Server:
 
     site: Site
     endpoint: Endpoint
-    protocol: type[LimitedProtocol] = RepeatingProtocol
+    protocol: type[LimitedProtocol] = LimitedProtocol
     _socket: socket.socket | None = field(default=None, init=False)
 
     def __enter__(self) -> Self:

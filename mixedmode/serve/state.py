@@ -89,10 +89,6 @@ class StateQuestion(NamedTuple):
         """Return whether the question names a few keys, and nothing limits the rows of its answer."""
         return 1 <= len(self.keys) <= _POINTS_MAX and self.prefix is None and self.limit is None
 
-    def about(self, key: str) -> Self:
-        """Return the same point read, of another key."""
-        return type(self)(self.step, (key,), name=self.name, epoch=self.epoch)
-
     def answer(self, state: KeptState) -> StateAnswer:
         """Return the rows.  Raises the errors of open_state and StateSnapshot.read."""
         found = state.ask(self._read, self.epoch)

@@ -5,7 +5,7 @@ much as the read itself, so this is an application of its own.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import parse_qsl
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mixedmode.errors import InvalidJobError
 from mixedmode.queryable.kept import KeptState
 from mixedmode.serve.documents import Document, as_json
-from mixedmode.serve.guard import SECURITY_HEADERS, error_response, json_response
+from mixedmode.serve.guard import error_response, json_response
 from mixedmode.serve.point_reads import PointReads
 from mixedmode.serve.state import (
     ARROW,
@@ -31,20 +31,12 @@ from mixedmode.serve.state import (
     steps_epoch,
 )
 
-__all__ = ["REPEATABLE", "StateReads", "StateRequest", "point_answer"]
+__all__ = ["StateReads", "StateRequest"]
 
 _PATH = re.compile(r"/api/v1/state(?:/([^/]+))?")
 _STATE_READS = 4  # at the same time; more would only wait for one another
 _SCANS_WAITING = 256
-#: the place in the scope of a request for (PointReads, StateQuestion), if a read of another key would be answered alike
-REPEATABLE = "mixedmode.repeatable"
-_Headers = list[tuple[bytes, bytes]]
-_POINT_ANSWER = (  # as the usual way writes the headers
-    b"HTTP/1.1 200 OK\r\n%b"
-    b"x-mixedmode-epoch: %d\r\nvary: accept\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
-    + b"".join(name + b": " + value + b"\r\n" for name, value in SECURITY_HEADERS)
-    + b"\r\n%b"
-)
+_POINTS_WAITING = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,32 +63,19 @@ class StateRequest:
         return next((value for name, value in self.parameters if name == "job"), None)
 
 
-@dataclass(frozen=True, slots=True)
-class PointAnswer:
-    """The answer to a point read, and what it answers."""
+class JsonRows:
+    """Rows as an answer."""
 
-    document: Document
-    points: PointReads
-    question: StateQuestion
+    def __init__(self, document: Document) -> None:
+        self._body = as_json(document).encode()
+        headers = _state_headers(document["epoch"], document["next"])
+        headers |= {"content-type": "application/json", "content-length": str(len(self._body))}
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
-    async def __call__(self, scope: Scope, _receive: Receive, send: Send) -> None:
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
         """Send the answer."""
-        scope[REPEATABLE] = (self.points, self.question)
-        body = as_json(self.document).encode()
-        await send({"type": "http.response.start", "status": 200, "headers": _headers(self.document, body)})
-        await send({"type": "http.response.body", "body": body})
-
-
-def _headers(document: Document, body: bytes) -> _Headers:
-    headers = _state_headers(document["epoch"], document["next"])
-    headers |= {"content-type": "application/json", "content-length": str(len(body))}
-    return [(name.encode(), value.encode()) for name, value in headers.items()]
-
-
-def point_answer(document: Document, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """Return all bytes of the answer to a point read.  headers: those of the server."""
-    body, own = as_json(document).encode(), b"".join([b"%b: %b\r\n" % header for header in headers])
-    return _POINT_ANSWER % (own, document["epoch"], len(body), body)
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
+        await send({"type": "http.response.body", "body": self._body})
 
 
 class StateReads:
@@ -109,14 +88,14 @@ class StateReads:
 
     async def answer(self, request: StateRequest) -> ASGIApp:
         """Answer from the state of a step, or name the steps.  Raises HTTPException, and the errors of open_state."""
-        if self._points.is_full or self._limiter.statistics().tasks_waiting >= _SCANS_WAITING:
+        if self._points.waiting >= _POINTS_WAITING or self._limiter.statistics().tasks_waiting >= _SCANS_WAITING:
             raise HTTPException(503, "too many requests wait for state; ask again")
         try:
             if request.step is None:
                 return await run_sync(_steps, self._state, steps_epoch(request.parameters), limiter=self._limiter)
             question = StateQuestion.of(request.step, request.parameters, is_arrow=request.is_arrow)
             if question.is_point_read and not request.is_arrow:
-                return PointAnswer(await self._points.ask(question), self._points, question)
+                return JsonRows(await self._points.ask(question))
             rows = _arrow_rows if request.is_arrow else _json_rows
             return await run_sync(rows, self._state, question, limiter=self._limiter)
         except InvalidJobError as error:

@@ -20,7 +20,6 @@ from mixedmode.serve.documents import manifest_document
 from mixedmode.serve.live import LiveJob
 from mixedmode.serve.metrics import JobMetrics
 from mixedmode.serve.protocol import LimitedProtocol
-from mixedmode.serve.repeats import RepeatingProtocol
 from mixedmode.serve.server import Endpoint, Server
 from tests.harness import ManualClock
 
@@ -142,7 +141,7 @@ def served(
     cert: Path | None = None,
     key: Path | None = None,
     tls: ssl.SSLContext | None = None,
-    protocol: type[LimitedProtocol] = RepeatingProtocol,
+    protocol: type[LimitedProtocol] = LimitedProtocol,
     savepoints: str | None = None,
     stored: Sequence[Manifest] = (),
 ) -> Iterator[Served]:

@@ -14,7 +14,7 @@ from typing_extensions import override
 from mixedmode.serve import app
 from mixedmode.serve.address import Tokens
 from mixedmode.serve.guard import BODY_BYTES_MAX
-from mixedmode.serve.repeats import RepeatingProtocol
+from mixedmode.serve.protocol import LimitedProtocol
 from mixedmode.serve.stream import QUEUE_MAX, Hub
 from tests.serve.site import NO_TOKEN_CONTROL, Served, served
 
@@ -22,7 +22,7 @@ STOP = b"POST /api/v1/stop HTTP/1.1\r\nHost: localhost\r\nX-Mixedmode-Control: 1
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
 
 
-class Impatient(RepeatingProtocol):
+class Impatient(LimitedProtocol):
     """Gives a slow client little time."""
 
     head_seconds = 0.3
@@ -294,7 +294,7 @@ def test_control_without_a_token_needs_its_header(tmp_path: Path) -> None:
 def test_a_small_answer_does_not_wait_for_the_acknowledgement_of_its_head(tmp_path: Path) -> None:
     options: list[int] = []
 
-    class Looking(RepeatingProtocol):
+    class Looking(LimitedProtocol):
         @override
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             connected = transport.get_extra_info("socket")
