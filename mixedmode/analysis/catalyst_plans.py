@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_objects import companion, items_of, kind_of, rows_of, sequence_of
 from mixedmode.spark.errors import REFUSALS, STREAM_IN_SUBQUERY, condition
+from mixedmode.spark.temporary_views import set_view
 
 __all__ = ["SCRIPT", "analysed_plan", "joins_of_subqueries", "no_rows", "rows_of_text", "without_with"]
 
@@ -88,16 +89,11 @@ def _without_streams(session: SparkSession) -> Iterator[None]:
     streams = {name: plan for name, plan in plans.items() if plan.isStreaming()}
     try:
         for name, plan in streams.items():
-            _register(no_rows(session, [*items_of(plan.output())]), name)
+            set_view(session, name, no_rows(session, [*items_of(plan.output())]))
         yield
     finally:
         for name, plan in streams.items():
-            _register(_frame(session, plan.child()), name)
-
-
-def _register(rows: DataFrame, name: str) -> None:
-    """Make rows a temporary view, also while functions of a pipeline may not."""
-    rows._jdf.createOrReplaceTempView(name)
+            set_view(session, name, _frame(session, plan.child()))
 
 
 def _frame(session: SparkSession, plan: _Java) -> DataFrame:

@@ -25,7 +25,8 @@ from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import SqlText
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.spark.errors import REFUSALS, refused, refused_expression
-from mixedmode.spark.frames import spark_schema, stand_in, views
+from mixedmode.spark.frames import spark_schema, stand_in
+from mixedmode.spark.temporary_views import views
 
 __all__ = ["analysed_join", "inputs_of", "pair_keys", "selected_rows"]
 

@@ -25,7 +25,7 @@ from mixedmode.config.pipeline_project import PipelineProject
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import REFUSALS, condition, spark_text
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import set_view, views
 
 __all__ = ["PipelineQueries"]
 
@@ -149,7 +149,7 @@ class PipelineQueries:
         read = [self.table_of(leaf) for leaf in leaves]
         if query.table is None and not frame.isStreaming:
             if not any(read):
-                frame.createOrReplaceTempView(query.name)
+                set_view(self._session, query.name, frame)
                 self._tables.add(name)
                 self._open.pop()
                 return

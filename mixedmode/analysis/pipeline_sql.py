@@ -15,7 +15,8 @@ from mixedmode.config.sql_job import SqlJob
 from mixedmode.config.sql_statements import View
 from mixedmode.durations import parse_duration_ms
 from mixedmode.spark.errors import REFUSALS, spark_text
-from mixedmode.spark.frames import stand_in_of, views
+from mixedmode.spark.frames import stand_in_of
+from mixedmode.spark.temporary_views import views
 
 __all__ = ["PipelineSql"]
 

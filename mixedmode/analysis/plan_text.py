@@ -17,7 +17,7 @@ from mixedmode.analysis.catalyst_texts import TextLostError, renamed, text_over,
 from mixedmode.analysis.same_plans import SamePlans, TextInput
 from mixedmode.analysis.written_sql import item, own_name
 from mixedmode.spark.errors import REFUSALS
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 
 __all__ = ["PlanText", "WindowCall"]
 

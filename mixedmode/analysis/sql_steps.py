@@ -31,7 +31,7 @@ from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.reads import SqlText
 from mixedmode.spark.errors import REFUSALS, refused
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 
 __all__ = [
     "SqlReads",

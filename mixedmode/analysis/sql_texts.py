@@ -33,7 +33,7 @@ from mixedmode.config import JoinStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.spark.errors import REFUSALS, spark_text
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 
 __all__ = ["SqlTexts"]
 

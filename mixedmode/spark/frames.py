@@ -1,7 +1,5 @@
-"""Helpers for Spark's frames: temporary views, sql steps, schemas, quoted names, stand-ins."""
+"""Helpers for Spark's frames: sql steps, schemas, quoted names, stand-ins."""
 
-import contextlib
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,26 +14,13 @@ from pyspark.sql.types import AtomicType, DataType, StructType
 
 from mixedmode.config.calls import named, quoted
 from mixedmode.plan.reads import Reads
+from mixedmode.spark.temporary_views import views
 
 # Spark 4.1 has only timestamps in UTC, and no such parameter
 IN_UTC: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
 
 #: makes batches of batches in Spark's Python workers
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-_plans = itertools.count()
-
-
-@contextlib.contextmanager
-def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Register `frames` as temporary views, by their names, while the block runs."""
-    for name, frame in frames.items():
-        frame.createOrReplaceTempView(name)
-    try:
-        yield
-    finally:
-        for name in frames:
-            session.catalog.dropTempView(name)
 
 
 def relations_of(
@@ -49,20 +34,9 @@ def relations_of(
     for step in reads.sql:
         inputs = {name: made[relation] for name, relation in step.inputs.items()}
         inputs |= {name: tables[name] for name in step.dimensions}
-        with views(session, {name: _with_own_plan(frame) for name, frame in inputs.items()}):
+        with views(session, inputs):
             made[step.makes] = session.sql(step.text)
     return [made[name] for name in reads.relations]
-
-
-def _with_own_plan(frame: DataFrame) -> DataFrame:
-    """Return the same rows, by a plan that equals no other one. Spark's optimizer removes the condition.
-
-    When a view is dropped, Spark builds each persisted frame anew that has the view's plan in its own and is not yet
-    complete. So if two readers read one stage, the end of the second one's view would discard what the first one is
-    just persisting; a stage would run twice.
-    """
-    number = F.lit(next(_plans))
-    return frame.where(number == number)  # noqa: PLR0124 - two literals in Spark's plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from mixedmode.config import JoinStep, KeyedAggregateStep, SqlStep, TopStep
 from mixedmode.errors import MixedmodeError
 from mixedmode.operators.interface import Changelog
 from mixedmode.plan.stages import EmittedRows
-from mixedmode.spark.frames import relations_of, stand_in_of, views
+from mixedmode.spark.frames import relations_of, stand_in_of
+from mixedmode.spark.temporary_views import views
 
 _JOINS = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL", "semi": "LEFT SEMI", "anti": "LEFT ANTI"}
 

@@ -15,7 +15,7 @@ from mixedmode.analysis.catalyst_objects import columns_of, id_of
 from mixedmode.analysis.plan import Node, nodes_of, subqueries_of
 from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_stateless
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from tests.harness import write_parquet, write_text
 
 pytestmark = pytest.mark.spark

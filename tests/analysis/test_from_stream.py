@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 from mixedmode.config import DeduplicateStep, SqlStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, JobResult, Sink
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from mixedmode.testing import run_graph
 from tests.analysis.grouped_rows import shown
 from tests.docs.test_snippets import blocks

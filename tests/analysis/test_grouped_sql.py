@@ -11,7 +11,8 @@ from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.written_sql import free_name
 from mixedmode.config import KeyedAggregateStep, SqlStep
 from mixedmode.errors import InvalidJobError
-from mixedmode.spark.frames import stand_in_of, views
+from mixedmode.spark.frames import stand_in_of
+from mixedmode.spark.temporary_views import views
 from tests.analysis.grouped_rows import DDL
 
 pytestmark = pytest.mark.spark

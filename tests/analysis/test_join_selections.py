@@ -14,7 +14,7 @@ from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.join import LEFT
 from mixedmode.plan.join_operators import JoinedInput
 from mixedmode.plan.joins import JOINED, selection
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from tests.harness import SPARK
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.config import JoinStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from mixedmode.testing import run_graph
 from tests.analysis.batch_steps import BatchSteps
 from tests.analysis.grouped_rows import shown

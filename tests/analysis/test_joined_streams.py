@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from mixedmode.testing import run_graph
 from tests.analysis.grouped_rows import shown
 from tests.analysis.test_joined_sql import ORDERS, PAYMENTS, RECORDS

@@ -15,7 +15,7 @@ from mixedmode.config import TopStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.operators.interface import Changelog
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from mixedmode.testing import run_graph
 from tests.analysis.batch_steps import BatchSteps
 from tests.analysis.grouped_rows import DDL, cached_table, shown

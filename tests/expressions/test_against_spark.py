@@ -28,7 +28,8 @@ from mixedmode.analysis.catalyst_queries import read_queries_of, read_query_of
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import KINDS, Call, Query, evaluate
 from mixedmode.expressions.evaluate import raising_nodes
-from mixedmode.spark.frames import stand_in_of, views
+from mixedmode.spark.frames import stand_in_of
+from mixedmode.spark.temporary_views import views
 
 NAN, INFINITY = float("nan"), float("inf")
 COUNT = 15  # hostile values of a type, of which the last is NULL

@@ -20,7 +20,7 @@ from mixedmode.analysis.catalyst_queries import OnlySparkError, read_queries_of,
 from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import Bounds, Query, evaluate, may_pass
 from mixedmode.spark.custom_errors import custom_problem
-from mixedmode.spark.frames import views
+from mixedmode.spark.temporary_views import views
 from mixedmode.tasks.sql_functions import ImportedFunction, SqlFunction
 from tests.expressions import called
 from tests.expressions.test_against_spark import TABLE, VALUES, _shown
