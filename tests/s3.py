@@ -79,7 +79,9 @@ def _server(port: int, before: Callable[[int], object] = lambda _bytes: None) ->
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
     from werkzeug.serving import make_server
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    log = logging.getLogger("werkzeug")
+    log.setLevel(logging.ERROR)
+    log.propagate = False  # its errors, after which clients ask again, are no messages of the code under test
     inner, one_at_a_time = DomainDispatcherApplication(create_backend_app), Lock()
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

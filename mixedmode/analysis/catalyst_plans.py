@@ -9,8 +9,7 @@ So the plan of such a text has the join that Spark's optimiser would make of the
 text with subqueries, it checks over tables without rows in place of the streams.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_objects import companion, items_of, kind_of, rows_of, sequence_of
 from mixedmode.spark.errors import REFUSALS, STREAM_IN_SUBQUERY, condition
-from mixedmode.spark.temporary_views import set_view
+from mixedmode.spark.temporary_views import views
 
 __all__ = ["SCRIPT", "analysed_plan", "joins_of_subqueries", "no_rows", "rows_of_text", "without_with"]
 
@@ -80,20 +79,13 @@ def _checked(session: SparkSession, parsed: _Java) -> _Java:
     return state.executePlan(parsed, _analysis_only(session)).analyzed()
 
 
-@contextmanager
-def _without_streams(session: SparkSession) -> Iterator[None]:
+def _without_streams(session: SparkSession) -> AbstractContextManager[None]:
     """Have temporary views of streams as tables without rows while the block runs."""
     catalog: _Java = session._jsparkSession.sessionState().catalog()
     names = [str(one.table()) for one in items_of(catalog.listLocalTempViews("*"))]
     plans = {name: catalog.getTempView(name).get() for name in names}
     streams = {name: plan for name, plan in plans.items() if plan.isStreaming()}
-    try:
-        for name, plan in streams.items():
-            set_view(session, name, no_rows(session, [*items_of(plan.output())]))
-        yield
-    finally:
-        for name, plan in streams.items():
-            set_view(session, name, _frame(session, plan.child()))
+    return views(session, {name: no_rows(session, [*items_of(plan.output())]) for name, plan in streams.items()})
 
 
 def _frame(session: SparkSession, plan: _Java) -> DataFrame:

@@ -58,22 +58,17 @@ class SqlReads:
         """The rows of the relations, by their names in the text."""
         return {name: relation.frame for name, relation in self.relations.items()}
 
-    def named_in(self, sql: str) -> dict[str, DataFrame]:
-        """Return the frames that a text may name; to register a view takes Spark a few milliseconds.
+    @property
+    def named(self) -> dict[str, DataFrame]:
+        """The rows of the relations and the dimensions, by their names in the text."""
+        return {**self.tables, **self.frames}
 
-        IDENTIFIER('ord' || 'ers') names one that is not in the text.
-        """
-        text = sql.lower()
-        frames = {**self.tables, **self.frames}
-        return {name: frame for name, frame in frames.items() if name.lower() in text or "identifier" in text}
-
-    def marked_in(self, sql: str) -> dict[str, DataFrame]:
-        """Return the same, in which Spark knows columns of windows as such, so it analyses windows of them."""
+    @property
+    def marked(self) -> dict[str, DataFrame]:
+        """The same, in which Spark knows columns of windows as such, so it analyses windows of them."""
         windows = {name: relation.windows for name, relation in self.relations.items()}
-        frames = self.named_in(sql)
-        return frames | {
-            name: marked(frames[name], column) for name, column in windows.items() if column and name in frames
-        }
+        frames = self.named
+        return frames | {name: marked(frames[name], column) for name, column in windows.items() if column}
 
 
 def analysed_sql(
@@ -92,7 +87,7 @@ def analysed_sql(
     """
     frames = readable.frames
     try:
-        with views(session, readable.named_in(step.sql)):
+        with views(session, readable.named):
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             plan = check_query(query.node, where=where)
             result = query.frame(session)
@@ -133,7 +128,7 @@ def parts_of(
         return None
     frames = readable.frames
     try:
-        with views(session, readable.marked_in(step.sql)):
+        with views(session, readable.marked):
             query = read_query(session, step.sql, inputs=frames, dimensions=readable.tables)
             if query.node is None:
                 return None

@@ -168,7 +168,7 @@ class SqlTexts:
         found = inner_queries(step.sql) if step.may_be_keyed else []
         if not found:
             return None
-        with views(self.session, readable.marked_in(step.sql)):
+        with views(self.session, readable.marked):
             return next((cut for one in found if (cut := self._cut(step, one)) is not None), None)
 
     def _cut(self, step: SqlStep, inner: InnerQuery) -> "_Cut | None":
@@ -192,7 +192,7 @@ class SqlTexts:
     def _check_rest(self, sql: str, readable: SqlReads) -> None:
         """Raise InvalidJobError if the text around a query goes by its windows, and has no windows of them."""
         try:
-            with views(self.session, readable.named_in(sql)):
+            with views(self.session, readable.named):
                 analysed_plan(self.session, sql)
         except REFUSALS as error:
             if not self._has_windows_of_windows(sql, readable):
@@ -205,7 +205,7 @@ class SqlTexts:
 
     def _has_windows_of_windows(self, sql: str, readable: SqlReads) -> bool:
         try:
-            with views(self.session, readable.marked_in(sql)):
+            with views(self.session, readable.marked):
                 plan = analysed_plan(self.session, sql)
         except REFUSALS:
             return False

@@ -25,14 +25,19 @@ _entries: dict[SparkContext, _Entry] = {}  # one, of the JVM that runs
 
 @contextlib.contextmanager
 def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
-    """Register `frames` as temporary views, by their names, while the block runs. A view of the same name is lost."""
-    for name, frame in frames.items():
-        set_view(session, name, frame)
+    """Register `frames` as temporary views, by their names, while the block runs. Views of these names come back."""
+    catalog = _catalog(session)
+    before = {name: catalog.getRawTempView(name) for name in frames}
     try:
+        for name, frame in frames.items():
+            set_view(session, name, frame)
         yield
     finally:
-        for name in frames:
-            _catalog(session).dropTempView(name)
+        for name, entry in before.items():
+            if entry.isDefined():
+                catalog.createTempView(name, entry.get(), True)
+            else:
+                catalog.dropTempView(name)
 
 
 def set_view(session: SparkSession, name: str, frame: DataFrame) -> None:

@@ -1,0 +1,42 @@
+"""Temporary views are there for as long as their block, and those of the session come back."""
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mixedmode.spark.temporary_views import set_view, views
+
+
+def rows(session: SparkSession, number: int) -> DataFrame:
+    return session.range(1).selectExpr(f"{number} AS number")
+
+
+def number_in(session: SparkSession, view: str) -> int:
+    return int(session.sql(f"SELECT number FROM {view}").collect()[0][0])
+
+
+def test_views_end_with_their_block(spark: SparkSession) -> None:
+    with views(spark, {"first": rows(spark, 1), "an odd.näme": rows(spark, 2)}):
+        assert number_in(spark, "FIRST") == 1
+        assert number_in(spark, "`an odd.näme`") == 2
+        plan = spark.sql("SELECT * FROM first")._jdf.queryExecution().analyzed().toString()
+    assert "View (`first`, [number#" in plan
+    assert not spark.catalog.tableExists("first")
+    assert not spark.catalog.tableExists("`an odd.näme`")
+
+
+def test_views_of_the_session_and_of_an_outer_block_come_back(spark: SparkSession) -> None:
+    rows(spark, 1).createOrReplaceTempView("mine")
+    try:
+        with views(spark, {"mine": rows(spark, 2)}):
+            with views(spark, {"Mine": rows(spark, 3)}):
+                assert number_in(spark, "mine") == 3
+            assert number_in(spark, "mine") == 2
+        assert number_in(spark, "mine") == 1
+    finally:
+        spark.catalog.dropTempView("mine")
+
+
+def test_a_view_stays_until_another_one_has_its_name(spark: SparkSession) -> None:
+    set_view(spark, "stays", rows(spark, 1))
+    set_view(spark, "stays", rows(spark, 2))
+    assert number_in(spark, "stays") == 2
+    assert spark.catalog.dropTempView("stays")
