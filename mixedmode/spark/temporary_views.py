@@ -20,7 +20,7 @@ _TABLE_IDENTIFIER = "org.apache.spark.sql.catalyst.TableIdentifier"
 _PATTERN = "mixedmode_pattern"  # the name of the view that others are made like
 _Entry = Callable[[str, _Java], _Java]  # makes the entry of a catalog of a name and a plan
 
-_entries: dict[SparkContext, _Entry] = {}  # one, of the JVM that runs
+_entries: dict[SparkContext, _Entry] = {}  # one, of the Spark that runs; a streaming query has a session of its own
 
 
 @contextlib.contextmanager
@@ -43,10 +43,12 @@ def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[No
 def set_view(session: SparkSession, name: str, frame: DataFrame) -> None:
     """Make a frame the temporary view of a name. A view of the same name is lost."""
     context = session.sparkContext
-    if context not in _entries:  # a streaming query has a session of its own
-        _entries.clear()
-        _entries[context] = _entries_of(session)
-    _catalog(session).createTempView(name, _entries[context](name, frame._jdf.logicalPlan()), True)
+    entry = _entries.get(context)
+    if entry is None:
+        entry = _entries_of(session)
+        _entries.clear()  # jobs in other threads may do the same now, so nothing here relies on what they leave
+        _entries[context] = entry
+    _catalog(session).createTempView(name, entry(name, frame._jdf.logicalPlan()), True)
 
 
 def _catalog(session: SparkSession) -> _Java:

@@ -1,7 +1,12 @@
 """Temporary views are there for as long as their block, and those of the session come back."""
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.spark import temporary_views
 from mixedmode.spark.temporary_views import set_view, views
 
 
@@ -40,3 +45,24 @@ def test_a_view_stays_until_another_one_has_its_name(spark: SparkSession) -> Non
     set_view(spark, "stays", rows(spark, 2))
     assert number_in(spark, "stays") == 2
     assert spark.catalog.dropTempView("stays")
+
+
+def test_sessions_in_several_threads_may_begin_at_once(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread finds no entry yet, and stores its own after the others have begun."""
+    both, made = Barrier(2, timeout=60), temporary_views._entries_of
+
+    def together(session: SparkSession) -> object:
+        both.wait()
+        found = made(session)
+        both.wait()
+        return found
+
+    def read(number: int) -> int:
+        session = spark.newSession()
+        with views(session, {"one": rows(session, number)}):
+            return number_in(session, "one")
+
+    monkeypatch.setattr(temporary_views, "_entries", {})
+    monkeypatch.setattr(temporary_views, "_entries_of", together)
+    with ThreadPoolExecutor(2) as threads:
+        assert list(threads.map(read, [1, 2])) == [1, 2]

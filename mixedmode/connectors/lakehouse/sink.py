@@ -65,6 +65,7 @@ from mixedmode.sinks.files import EPOCH_COLUMN
 from mixedmode.sinks.sink import SinkContext
 from mixedmode.sinks.staged import StagedSink
 from mixedmode.spark.errors import spark_text
+from mixedmode.spark.temporary_views import set_view
 from mixedmode.time.window_range import ReplacedRows
 
 _CAUSE_LENGTH_MAX = 500
@@ -205,7 +206,7 @@ class LakehouseSink(StagedSink):
         names = self._ready.names
         with self._outside("replace windows of", then=_BACKFILL_AGAIN):
             given = replacing_rows(rows, names, before)
-            self._table.session.createDataFrame(given).createOrReplaceTempView(STAGED_VIEW)
+            set_view(self._table.session, STAGED_VIEW, self._table.session.createDataFrame(given))
             check_owner(self._newest_mark(), self.owner(), self._where)
             sql, mark = replace_sql(self._table.name, names, replaced), self._mark("backfill", before, 0)
             _repeated(lambda: self._table.write(sql, mark))
@@ -249,9 +250,9 @@ class LakehouseSink(StagedSink):
         prepared = self._ready
         rows = self._rows(staged)
         if prepared.merges:
-            last_rows(rows, prepared.columns).createOrReplaceTempView(STAGED_VIEW)
+            set_view(self._table.session, STAGED_VIEW, last_rows(rows, prepared.columns))
             return merge_sql(self._table.target, prepared.columns)
-        rows.createOrReplaceTempView(STAGED_VIEW)
+        set_view(self._table.session, STAGED_VIEW, rows)
         return insert_sql(self._table.target, prepared.names)
 
     def _replace(self, staged: Sequence[StagedFile]) -> None:
@@ -265,7 +266,7 @@ class LakehouseSink(StagedSink):
             rows = self._rows(staged)
             if prepared.merges:
                 rows = last_rows(rows, prepared.columns).where(f"{OP_COLUMN} <> 'delete'")
-            rows.createOrReplaceTempView(STAGED_VIEW)
+            set_view(self._table.session, STAGED_VIEW, rows)
             self._table.write(insert_sql(self._table.name, prepared.names, overwrites=True), mark)
 
     def _rows(self, staged: Sequence[StagedFile]) -> DataFrame:
