@@ -7,13 +7,41 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.driver.events import EpochCommitted, EpochProgress, EpochStarted
+from mixedmode.driver.events import EpochCommitted, EpochProgress, EpochStarted, Event
 from mixedmode.job import Job, Sink, Source
-from tests.harness import run, write_parquet
+from mixedmode.process import MapContext, MapFunction, Record
+from tests.faults.processes import wait_until
+from tests.harness import Recording, run, write_parquet
 
 pytestmark = pytest.mark.spark
 
-FILES, ROWS = 8, 50_000
+FILES, ROWS = 8, 5_000
+
+
+class Held(MapFunction):
+    """Passes records on once a file is there, so that tasks do not end before their progress was told."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def open(self, context: MapContext) -> None:
+        wait_until(self._path.exists, "progress is told while the tasks read")
+
+    def map_record(self, record: Record) -> Record:
+        return record
+
+
+class Releasing(Recording):
+    """Lets the tasks go on as soon as it is told that they read."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def tell(self, event: Event) -> None:
+        super().tell(event)
+        if isinstance(event, EpochProgress) and event.phase == "reading":
+            self._path.touch()
 
 
 def descriptions(spark: SparkSession) -> set[str]:
@@ -34,11 +62,12 @@ def test_the_progress_of_a_backlog_moves_to_the_total_and_its_jobs_have_descript
     ]
     job = (
         Job("shop totals", sources={"sales": Source.parquet(tmp_path / "in")}, checkpoint_dir=tmp_path / "ck")
+        .map(Held, output="k long", name="held", args={"path": str(tmp_path / "go")})
         .key_by("k", name="by_k")
         .aggregate(n="count(*)")
         .write(Sink.parquet(tmp_path / "out"))
     )
-    recording = run(job, spark)
+    recording = run(job, spark, observer=Releasing(tmp_path / "go"))
     kinds = [type(event) for event in recording.events]
     first, last = kinds.index(EpochProgress), len(kinds) - 1 - kinds[::-1].index(EpochProgress)
     assert kinds.index(EpochStarted) < first < last < kinds.index(EpochCommitted), "no progress after the commit"
