@@ -16,6 +16,7 @@ from mixedmode.connectors.kafka.jars import kafka_connector, spark_avro
 from mixedmode.errors import RetryableError
 from mixedmode.state.rocksdb import columns
 from tests.java import JAVA_OPTIONS
+from tests.random_cases import random_cases
 from tests.s3 import S3Server, s3_server
 from tests.services.fixtures import database, kafka, own_kafka, own_postgres, postgres
 
@@ -27,7 +28,7 @@ __all__ = ["database", "kafka", "own_kafka", "own_postgres", "postgres"]  # fixt
 # No deadline: the machine may be busy, and a Spark job takes its time. Cases are chosen anew in every run; one that
 # fails is printed as a blob that reproduces it. Where CI is set in the environment, hypothesis takes the same cases
 # each time, so that a change is judged by what it changes.
-settings.register_profile("mixedmode", max_examples=50, deadline=None, print_blob=True)
+settings.register_profile("mixedmode", max_examples=random_cases(25), deadline=None, print_blob=True)
 settings.load_profile("mixedmode")
 
 

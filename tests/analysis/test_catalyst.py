@@ -17,6 +17,7 @@ from mixedmode.analysis.sql_checks import check_query, check_repeatable, check_s
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.temporary_views import views
 from tests.harness import write_parquet, write_text
+from tests.random_cases import random_cases
 
 pytestmark = pytest.mark.spark
 
@@ -283,7 +284,7 @@ TEXTS = (
 )
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=random_cases(13), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=st.sampled_from(TEXTS), words=st.lists(st.sampled_from(WORDS), min_size=1, max_size=3))
 def test_the_words_of_a_literal_do_not_matter(
     spark: SparkSession, stream: DataFrame, text: str, words: list[str]

@@ -14,6 +14,7 @@ from mixedmode.config import JobParts, LoadedJob, read_job
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from tests.config.test_mutations import mutated
 from tests.harness import write_text
+from tests.random_cases import random_cases
 
 pytestmark = pytest.mark.spark
 
@@ -51,7 +52,7 @@ UNION: dict[str, Any] = {
 @example(job={**CHAIN, "steps": []})
 @example(job={**CHAIN, "steps": [None]})
 @example(job={**CHAIN, "sources": {"t": None}})
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=random_cases(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(job=mutated([CHAIN, UNION]))
 def test_a_job_with_faults_is_planned_or_refused(spark: SparkSession, tmp_path: Path, job: dict[str, Any]) -> None:
     try:

@@ -17,6 +17,7 @@ from mixedmode_bench.answers import Answers
 from mixedmode_bench.data import Data
 from mixedmode_bench.workload import Workload
 from tests.bench.toys import TINY
+from tests.random_cases import random_cases
 
 BAG = replace(TINY, name="bag", key=(), answer="SELECT k, v, v * 3 AS w FROM events")
 Rows = list[dict[str, object]]
@@ -58,7 +59,7 @@ def message(workload: Workload, folder: Path, rows: Rows | pa.Table) -> str:
     return str(caught.value)
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(st.permutations(counts()), st.floats(-9e-10, 9e-10))
 def test_the_order_and_the_last_digits_do_not_matter(folder: Path, rows: Rows, error: float) -> None:
     rows = [row | {"total": float(str(row["total"])) * (1 + error)} for row in rows]

@@ -15,6 +15,7 @@ from mixedmode_bench.workloads.counts import LIVE
 from mixedmode_bench.workloads.rows import WIDE
 from mixedmode_bench.workloads.windows import WINDOWS
 from tests.bench.tiny import check_epochs, run_and_check, tiny_task
+from tests.random_cases import random_cases
 
 
 @pytest.mark.spark
@@ -64,7 +65,7 @@ def test_a_batch_query_has_no_live_epochs() -> None:
     assert not SparkBatch().takes(LIVE)
 
 
-@settings(max_examples=30)  # each writes a dozen files
+@settings(max_examples=random_cases(15))  # each writes a dozen files
 @given(epochs=st.lists(st.dictionaries(st.integers(0, 5), st.integers()), min_size=1, max_size=12))
 def test_the_newest_row_of_a_key_is_that_of_its_last_epoch(
     tmp_path_factory: pytest.TempPathFactory, epochs: list[dict[int, int]]

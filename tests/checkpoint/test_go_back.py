@@ -25,6 +25,7 @@ from mixedmode.errors import CorruptStateError, FencedError
 from mixedmode.sinks import Sinks
 from tests.checkpoint.folders import COMPACT_EVERY, RUNS_HELD, FakeJob, How, damage, offsets_of
 from tests.harness import Recording
+from tests.random_cases import random_cases
 
 NEWEST = 6
 
@@ -271,7 +272,7 @@ def test_a_new_folder_has_nothing_to_find(tmp_path: Path) -> None:
 HITS = st.tuples(st.sampled_from(["manifest", "run", "output", "source", "offsets", "commits"]), st.integers(0, NEWEST))
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(hits=st.lists(HITS, max_size=6), how=st.sampled_from(["cut", "flipped", "gone"]), where=st.integers(0, 10**6))
 def test_the_newest_whole_checkpoint_is_found_whatever_is_damaged(
     original: FakeJob, hits: list[Hit], how: How, where: int

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mixedmode.checkpoint.runs import Replacement, file_range, put_in_place, runs_seen, state_bytes
 from mixedmode.checkpoint.types import RunFile
 from mixedmode.keys import KeyGroupRange, group_range
+from tests.random_cases import random_cases
 
 
 def a_run(path: str, start: int = 0, end: int = 8, *, entries: int = 80, state_id: int = 0) -> RunFile:
@@ -98,7 +99,7 @@ def epochs(max_parallelism: int) -> st.SearchStrategy[Epoch]:
     return st.integers(1, min(5, max_parallelism)).flatmap(of)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=random_cases(150), deadline=None)
 @given(data=st.data(), max_parallelism=st.sampled_from([1, 5, 13, 128]))
 def test_in_each_key_group_runs_change_by_its_own_merges_only(data: st.DataObject, max_parallelism: int) -> None:
     runs: list[RunFile] = []

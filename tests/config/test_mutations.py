@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mixedmode.config import job_spec_from_mapping, load_job
 from mixedmode.config.document import Path as Place
 from mixedmode.errors import InvalidJobError
+from tests.random_cases import random_cases
 
 VALID: tuple[dict[str, Any], ...] = (
     {
@@ -158,13 +159,13 @@ def check(load: Any) -> None:
     assert said.strip()
 
 
-@settings(max_examples=150)
+@settings(max_examples=random_cases(75))
 @given(job=mutated())
 def test_a_mapping_with_faults_is_read_or_refused(job: dict[str, Any]) -> None:
     check(lambda: job_spec_from_mapping(job))
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=random_cases(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_file_with_changed_text_is_read_or_refused(tmp_path: Path, data: st.DataObject) -> None:
     text = yaml.safe_dump(data.draw(st.sampled_from(VALID)), sort_keys=False)
@@ -178,7 +179,7 @@ def test_a_file_with_changed_text_is_read_or_refused(tmp_path: Path, data: st.Da
     check(lambda: load_job(file))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=random_cases(50), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.one_of(KEYS.map(str), st.sampled_from(["name", "sink.path", "steps", "spark.x"])), value=SINGLE)
 def test_an_override_with_faults_is_read_or_refused(tmp_path: Path, key: str, value: object) -> None:
     file = tmp_path / "job.yaml"

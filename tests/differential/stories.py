@@ -23,10 +23,11 @@ from mixedmode.job import Job, Sink
 from tests.differential.oracle import Row, Table, key_of
 from tests.harness import SPARK, SPARK_CASES, Recording, output_changes, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
+from tests.random_cases import random_cases
 
 #: how many random cases a test has on the local executor whose part is 1. All of them have more than 2,000, and five
 #: times as many in `make soak`
-LOCAL_CASES = int(os.environ.get("DIFFERENTIAL_CASES", "400"))
+LOCAL_CASES = random_cases(400)
 
 Mode = Literal["batch", "streaming", "mixed"]
 MODES: tuple[Mode, ...] = ("batch", "streaming", "mixed")

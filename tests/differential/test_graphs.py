@@ -43,6 +43,7 @@ from tests.differential.test_time_in_chains import (
 from tests.differential.timelines import MODES, MODES_ON_SPARK, MS, Case, Event, Mode, cases
 from tests.harness import SPARK, SPARK_CASES, ManualClock, Recording, manifests, output_rows, run, write_parquet
 from tests.local_engine import LocalEngine, World, local_session
+from tests.random_cases import random_cases
 from tests.walk.faults import FailAtStep, Fault, Faults, KillAtPoint, KillAtStep, Killed
 
 SOURCES = ("t", "u")
@@ -403,7 +404,7 @@ def test_spark_agrees_about_branches_and_unions(mode: Mode, spark: SparkSession,
 @pytest.mark.soak
 @pytest.mark.spark
 @given(case=cases(), mode=st.sampled_from(["mixed", "batch"]), graph=graphs())
-@settings(SPARK_CASES, max_examples=20)
+@settings(SPARK_CASES, max_examples=random_cases(10))
 def test_spark_agrees_about_random_graphs(case: Case, mode: Mode, graph: Graph, spark: SparkSession) -> None:
     with tempfile.TemporaryDirectory() as base:
         played = Play(replace(case, cuts=(), restores={}), mode, graph, Path(base), spark)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from mixedmode.driver.pace import COMBINING, PYTHON, ROW_BY_ROW, WINDOWS, EpochPace, PartFigures, StepFigures, Work
 from tests.driver.paces import IDLE, RECORDS, SIZE, parts, run_of
+from tests.random_cases import random_cases
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -29,7 +30,7 @@ def told(work: Work, figures_by_second: Sequence[tuple[float, StepFigures]]) -> 
 works = st.sampled_from([COMBINING, WINDOWS, ROW_BY_ROW, PYTHON])
 
 
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(works, st.integers(1, 20), st.floats(0.1, 1.0), st.floats(20, 5_000))
 def test_if_each_phase_takes_as_long_as_its_cost_says_the_seconds_left_are_right(
     work: Work, slices: int, made: float, seconds: float
@@ -40,7 +41,7 @@ def test_if_each_phase_takes_as_long_as_its_cost_says_the_seconds_left_are_right
             assert left == pytest.approx(IDLE + seconds - second, abs=0.1 * seconds), second
 
 
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(works, st.integers(1, 20), st.floats(0.9, 1.1), st.lists(st.floats(0.9, 1.1), min_size=8, max_size=8))
 def test_from_a_third_on_they_are_within_30_percent_if_the_costs_are_about_right(
     work: Work, slices: int, rows: float, wrong: list[float]

@@ -1,6 +1,5 @@
 """Calls of the job's functions on Arrow: the values, the calls and the errors that Spark has, for hostile values."""
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -24,10 +23,11 @@ from mixedmode.spark.temporary_views import views
 from mixedmode.tasks.sql_functions import ImportedFunction, SqlFunction
 from tests.expressions import called
 from tests.expressions.test_against_spark import TABLE, VALUES, _shown
+from tests.random_cases import random_cases
 
 pytestmark = pytest.mark.spark
 
-CASES = int(os.environ.get("DIFFERENTIAL_CASES", "40")) // 40
+CASES = random_cases(1)
 
 RECORDS, BATCHED = PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF
 ARROW, PANDAS = PythonEvalType.SQL_SCALAR_ARROW_UDF, PythonEvalType.SQL_SCALAR_PANDAS_UDF

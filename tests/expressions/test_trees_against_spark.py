@@ -4,7 +4,6 @@ Spark computes all trees in one query, each in Catalyst's TryEval, which makes N
 array there, so an error (NULL) is told from a value that is NULL ([NULL]).
 """
 
-import os
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,10 +24,11 @@ from mixedmode.errors import InvalidJobError, LeftToSparkError
 from mixedmode.expressions import Query, evaluate
 from tests.expressions.test_against_spark import VALUES
 from tests.expressions.trees import KINDS, Trees
+from tests.random_cases import random_cases
 
 pytestmark = pytest.mark.spark
 
-TREES, DEPTH, ROWS = int(os.environ.get("DIFFERENTIAL_CASES", "40")), 4, 60
+TREES, DEPTH, ROWS = random_cases(40), 4, 60
 TREES_OF_A_QUERY = 200
 EXCLUDED = "spark.sql.optimizer.excludedRules"
 ERROR, LEFT = "an error", "left to Spark"

@@ -20,6 +20,7 @@ from tests.operators.arguments import doubles
 from tests.operators.changelogs import Follower, LogEpoch, Row, changelogs
 from tests.operators.epochs import MemoryState, Operator, State, changelog_of, map_side, run_epoch
 from tests.operators.partials import aggregator_of
+from tests.random_cases import random_cases
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
 NAMES = st.sampled_from([None, "", "a", "b", "a\x00"])
@@ -92,7 +93,7 @@ def input_of(operator: Operator, calls: Calls, epoch: LogEpoch) -> pa.Table:
 
 
 @pytest.mark.parametrize("kind", ROWS)
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(data=st.data())
 def test_a_step_over_a_changelog_says_what_the_rows_that_are_there_say(
     new_state: Callable[[], State], kind: str, data: st.DataObject
@@ -106,7 +107,7 @@ def test_a_step_over_a_changelog_says_what_the_rows_that_are_there_say(
 
 
 @pytest.mark.parametrize("kind", ROWS)
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(data=st.data())
 def test_when_every_row_was_retracted_no_state_is_left(kind: str, data: st.DataObject) -> None:
     calls, rows = ROWS[kind]
@@ -127,7 +128,7 @@ THIRD: Calls = (("max", pa.float64()), ("count", pa.float64()))
 SECOND_KEY = {None: "x", "": "x", "a": "y", "b": "y", "a\x00": "y"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 @given(epochs=st.lists(st.lists(st.tuples(NAMES, _UNEVEN | doubles(1e9)), max_size=8), max_size=4))
 def test_three_steps_in_a_row_agree_on_every_double_they_pass_on(epochs: list[list[Row]]) -> None:
     first = AggregateOperator(aggregator_of(*FIRST), KEYS, is_changelog=False, emits_retractions=True)

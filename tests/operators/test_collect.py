@@ -12,6 +12,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate import aggregate_function
 from tests.operators.arguments import ARGUMENTS
 from tests.operators.calls import Asked, Row, cases, expected, found, same
+from tests.random_cases import random_cases
 
 TYPES = st.sampled_from(list(ARGUMENTS))
 KEEPING = ("count_distinct", "collect_set", "collect_list")
@@ -32,7 +33,7 @@ def assert_agrees(asked: Asked, rows: Sequence[Row], cuts: Sequence[int]) -> Non
 
 @pytest.mark.parametrize("has_event_time", [True, False])
 @pytest.mark.parametrize("function", KEEPING)
-@settings(max_examples=80)
+@settings(max_examples=random_cases(40))
 @given(data=st.data())
 def test_what_is_kept_equals_the_oracle_however_the_rows_are_split(
     function: str, has_event_time: bool, data: st.DataObject
@@ -43,7 +44,7 @@ def test_what_is_kept_equals_the_oracle_however_the_rows_are_split(
 
 
 @pytest.mark.parametrize("function", KEEPING)
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(data=st.data())
 def test_the_order_of_the_rows_changes_nothing(function: str, data: st.DataObject) -> None:
     asked = asked_of(function, data.draw(TYPES), data.draw(LIMITS))

@@ -9,13 +9,14 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate import Column, aggregate_function
 from tests.operators.arguments import ARGUMENTS
 from tests.operators.calls import Asked, Row, cases, expected, found, same
+from tests.random_cases import random_cases
 
 TYPES = st.sampled_from(list(ARGUMENTS))
 FUNCTIONS = ("min_by", "max_by")
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=120)
+@settings(max_examples=random_cases(60))
 @given(data=st.data())
 def test_the_value_beside_the_extreme_equals_the_oracle_however_the_rows_are_split(
     function: str, data: st.DataObject

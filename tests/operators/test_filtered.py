@@ -15,6 +15,7 @@ from mixedmode.operators.aggregate.registers import Filtered, IsTrue, Rows
 from mixedmode.operators.aggregate.values import Argument
 from tests.operators.calls import Asked, Row, cases, expected, found, same
 from tests.operators.partials import fold
+from tests.random_cases import random_cases
 
 INT, BOOL = pa.int16(), pa.bool_()
 CALLS: dict[str, Asked] = {
@@ -38,7 +39,7 @@ CALLS: dict[str, Asked] = {
 
 
 @pytest.mark.parametrize("function", CALLS)
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(data=st.data())
 def test_only_rows_in_which_the_condition_is_true_take_part(function: str, data: st.DataObject) -> None:
     asked = CALLS[function]

@@ -16,6 +16,7 @@ from mixedmode.operators.aggregate import aggregate_function
 from tests.operators.arguments import ARGUMENTS, DECIMALS, FLOATS, INTEGERS, NUMBERS, column, decimal_of
 from tests.operators.oracle import FUNCTIONS, Record, aggregate, close, identical, tolerance
 from tests.operators.partials import Partials, aggregator_of, fold, merge, stored
+from tests.random_cases import random_cases
 
 NUMERIC = ("sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "median")
 BOOLEAN = ("bool_and", "bool_or")
@@ -90,7 +91,7 @@ def fits(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=25)
+@settings(max_examples=random_cases(13))
 @given(data=st.data())
 def test_results_equal_the_oracle_however_the_rows_are_split(function: str, data: st.DataObject) -> None:
     case = data.draw(cases(function))
@@ -103,7 +104,7 @@ def test_results_equal_the_oracle_however_the_rows_are_split(function: str, data
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(data=st.data())
 def test_the_order_of_the_rows_changes_nothing(function: str, data: st.DataObject) -> None:
     case = data.draw(cases(function).filter(fits))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.testing import AggregateHarness
+from tests.random_cases import random_cases
 
 Pair = tuple[str, int | None]
 Epoch = list[tuple[Pair, int]]  #: rows and weights
@@ -62,7 +63,7 @@ def expected(epochs: Sequence[Epoch], names: Sequence[str]) -> dict[str, dict[st
     restores=st.dictionaries(st.integers(0, 3), st.sampled_from([1, 2, 4]), max_size=2),
     has_backlog=st.booleans(),
 )
-@settings(max_examples=150)
+@settings(max_examples=random_cases(75))
 def test_after_every_epoch_the_table_is_that_of_the_rows_that_are_left(
     epochs: list[Epoch],
     calls: dict[str, str],

@@ -20,6 +20,7 @@ from tests.operators.calls import Asked, expected, same
 from tests.operators.calls import Row as Record
 from tests.operators.changelogs import Row, changelogs
 from tests.operators.epochs import MemoryState, State, map_side, run_epoch
+from tests.random_cases import random_cases
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
 #: the columns after the key: two values and a condition
@@ -63,7 +64,7 @@ def check(asked: dict[str, Asked], given: dict[str, Any], records: Sequence[Reco
         assert same(given[name], wanted), (name, given[name], wanted, records)
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(epochs=st.lists(st.lists(st.tuples(ROW, st.integers(0, 3)), max_size=8), max_size=4))
 def test_after_every_epoch_what_is_kept_is_what_all_rows_say(
     new_state: Callable[[], State], epochs: list[list[tuple[Row, int]]]
@@ -82,7 +83,7 @@ def test_after_every_epoch_what_is_kept_is_what_all_rows_say(
             check(asked, table[key], members)
 
 
-@settings(max_examples=25)
+@settings(max_examples=random_cases(13))
 @given(epochs=changelogs(ROW))
 def test_after_every_epoch_of_a_changelog_what_is_kept_is_what_the_rows_that_are_there_say(
     new_state: Callable[[], State], epochs: list[Any]

@@ -21,6 +21,7 @@ from mixedmode.sort import Combine, sort_table
 from tests.operators.epochs import MemoryState, RunState, State, context_of, map_side, run_epoch
 from tests.operators.oracle import Record, aggregate
 from tests.operators.partials import aggregator_of
+from tests.random_cases import random_cases
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
 CALLS = (("count", None), ("sum", pa.int64()), ("max", pa.string()))
@@ -63,7 +64,7 @@ def results_of(rows: list[Row]) -> dict[str | None, tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(epochs=st.lists(ROWS, max_size=4))
 def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
     new_state: Callable[[], State], epochs: list[list[Row]]
@@ -84,7 +85,7 @@ def test_each_epoch_gives_its_keys_the_results_over_all_rows_so_far(
         before = now
 
 
-@settings(max_examples=50)
+@settings(max_examples=random_cases(25))
 @given(rows=ROWS, cuts=st.lists(st.integers(0, 8), max_size=2))
 def test_the_combiner_gives_one_partial_per_key_and_loses_nothing(rows: list[Row], cuts: list[int]) -> None:
     borders = [0, *sorted(min(cut, len(rows)) for cut in cuts), len(rows)]
@@ -156,7 +157,7 @@ def test_partials_of_one_key_are_merged_in_one_pass() -> None:
     assert [doubled.column(f.name).combine_chunks() for f in OPERATOR.input_fields] == merged
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(epochs=st.lists(ROWS, max_size=3), data=st.data())
 def test_every_value_is_the_running_result_in_the_order_of_time(epochs: list[list[Row]], data: st.DataObject) -> None:
     operator = replace(OPERATOR, emits_running_results=True)

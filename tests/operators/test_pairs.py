@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate import Column, aggregate_function
 from tests.operators.calls import Asked, Row, found
+from tests.random_cases import random_cases
 
 _DOUBLES = [0.1, 0.3, -7.5, 100.25, 3.0]
 POOLS: Mapping[pa.DataType, list[Any]] = {
@@ -118,7 +119,7 @@ def assert_near(found_one: Any, expected: Any, case: object) -> None:
 
 @pytest.mark.parametrize("is_filtered", [False, True])
 @pytest.mark.parametrize("function", [*PAIRS, *SHAPES])
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(data=st.data())
 def test_results_are_those_of_exact_fractions_however_the_rows_are_split(
     function: str, is_filtered: bool, data: st.DataObject

@@ -27,6 +27,7 @@ from mixedmode.operators.aggregate.registers import (
 from mixedmode.operators.aggregate.values import Argument, Values, limb_count, ordered_kind
 from tests.operators.arguments import ARGUMENTS, DECIMALS, FLOATS, INTEGERS, NUMBERS, column
 from tests.operators.oracle import identical
+from tests.random_cases import random_cases
 
 GROUPS = 3
 Typed = tuple[Register, pa.DataType]
@@ -84,7 +85,7 @@ def by_group(groups: Sequence[int], values: Sequence[Values]) -> dict[int, list[
 
 
 @pytest.mark.parametrize("kind", EXACT)
-@settings(max_examples=50)
+@settings(max_examples=random_cases(25))
 @given(data=st.data())
 def test_merged_parts_are_the_parts_of_all_rows_in_any_order(kind: str, data: st.DataObject) -> None:
     register, data_type = data.draw(st.sampled_from(EXACT[kind]))
@@ -96,7 +97,7 @@ def test_merged_parts_are_the_parts_of_all_rows_in_any_order(kind: str, data: st
 
 
 @pytest.mark.parametrize("register", ROUNDED, ids=lambda r: type(r).__name__)
-@settings(max_examples=50)
+@settings(max_examples=random_cases(25))
 @given(rows=rows_of(pa.float64()), cut=st.integers(0, 12))
 def test_merged_doubles_are_those_of_all_rows_where_nothing_is_rounded(
     register: Register, rows: list[Row], cut: int
@@ -109,7 +110,7 @@ def test_merged_doubles_are_those_of_all_rows_where_nothing_is_rounded(
 
 
 @pytest.mark.parametrize("kind", INVERTIBLE)
-@settings(max_examples=50)
+@settings(max_examples=random_cases(25))
 @given(data=st.data())
 def test_a_row_that_comes_and_goes_leaves_no_trace_in_an_invertible_register(kind: str, data: st.DataObject) -> None:
     register, data_type = data.draw(st.sampled_from(INVERTIBLE[kind]))

@@ -24,6 +24,7 @@ from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketc
 from mixedmode.operators.aggregate.values import Argument, Values, from_ordered
 from tests.operators.arguments import ARGUMENTS, NUMBERS
 from tests.operators.calls import Asked, Row, cases, expected, found, same
+from tests.random_cases import random_cases
 
 #: doubles lose nothing of these
 EXACT = [t for t in NUMBERS if not (pa.types.is_decimal(t) and t.precision > 18)]
@@ -57,7 +58,7 @@ def is_sketch(parts: Parts) -> list[bool]:
 # --- small groups ----------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=80)
+@settings(max_examples=random_cases(40))
 @given(data=st.data())
 def test_few_distinct_values_are_counted_exactly(data: st.DataObject) -> None:
     asked = Asked("approx_count_distinct", (data.draw(st.sampled_from(list(ARGUMENTS))),))
@@ -65,7 +66,7 @@ def test_few_distinct_values_are_counted_exactly(data: st.DataObject) -> None:
     assert found(asked, rows, cuts) == expected(asked, rows)
 
 
-@settings(max_examples=80)
+@settings(max_examples=random_cases(40))
 @given(data=st.data(), share=st.floats(0, 1) | st.sampled_from([0.0, 0.5, 0.07, 0.95, 1.0]))
 def test_percentiles_of_few_values_are_exact(data: st.DataObject, share: float) -> None:
     asked = Asked("approx_percentile", (data.draw(st.sampled_from(MEASURED)),), parameters=(share,))
@@ -122,7 +123,7 @@ def test_estimates_of_distinct_values_are_as_close_as_asked_for(kind: str, count
     assert abs(np.mean(errors)) < relative_error, "no bias"
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=random_cases(10), deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 3_000), max_size=4),
     seed=st.integers(0, 2**16),

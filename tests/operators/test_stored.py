@@ -15,6 +15,7 @@ from mixedmode.operators.aggregate import AggregateOperator, KeyedChanges, Multi
 from tests.operators.changelogs import LogEpoch, Row, changelogs
 from tests.operators.epochs import MemoryState, State, changelog_of, context_of, map_side, run_epoch
 from tests.operators.partials import aggregator_of
+from tests.random_cases import random_cases
 
 TEXT_KEY = KeySchema((pa.field("k", pa.string()),))
 WIDE_KEY = KeySchema((pa.field("k", pa.string()), pa.field("n", pa.int32()), pa.field("t", pa.string())))
@@ -90,7 +91,7 @@ def test_the_table_that_is_given_once_is_the_one_that_all_changes_make(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(epochs=changelogs(ROW, max_epochs=5), at=st.integers(0, 4))
 def test_a_step_that_is_added_behind_it_is_exact_from_then_on(
     new_state: Callable[[], State], kind: str, epochs: list[LogEpoch], at: int

@@ -24,6 +24,7 @@ from mixedmode.sinks.files import FileFormat, FileLayout
 from mixedmode.sinks.publish import parsed_files, superseded
 from mixedmode.sinks.row_files import Compression
 from mixedmode.sinks.table import current_table, output_files, read_output
+from tests.random_cases import random_cases
 from tests.s3 import S3Server, environment
 from tests.sinks.outputs import FIELDS, Output, change, in_order, read_marker
 from tests.walk.faults import Faults, KillAtPoint, Killed
@@ -308,7 +309,7 @@ def test_a_folder_without_output_is_not_compacted(tmp_path: Path) -> None:
 # --- the plan --------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=random_cases(100))
 @given(
     files=st.dictionaries(
         st.tuples(st.sampled_from(["", "k=a/"]), st.integers(0, 9), st.integers(0, 3)), st.integers(0, 100)

@@ -22,6 +22,7 @@ from mixedmode.errors import RetryableError
 from mixedmode.sinks.files import FileFormat, OutputWriter, SinkTask
 from tests.operators.arguments import columns
 from tests.operators.oracle import identical
+from tests.random_cases import random_cases
 from tests.staging import stage
 
 FORMATS: list[FileFormat] = ["parquet", "json"]
@@ -86,7 +87,7 @@ def test_without_rows_there_is_no_file(tmp_path: Path, file_format: FileFormat) 
     assert ObjectStore(tmp_path / "out").list() == []
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(column=columns())
 def test_parquet_keeps_types_values_and_nulls(tmp_path_factory: pytest.TempPathFactory, column: pa.Array) -> None:
     folder = tmp_path_factory.mktemp("parquet")
@@ -99,7 +100,7 @@ def test_parquet_keeps_types_values_and_nulls(tmp_path_factory: pytest.TempPathF
         assert table.column("_epoch").to_pylist() == [3] * len(column)
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(column=columns())
 def test_every_value_has_a_place_in_json(tmp_path_factory: pytest.TempPathFactory, column: pa.Array) -> None:
     if len(column) == 0:

@@ -15,6 +15,7 @@ from mixedmode.sinks.csv_lines import csv_lines, has_csv_form
 from mixedmode.sinks.files import FileFormat, SinkTask
 from mixedmode.sinks.json_lines import json_lines
 from mixedmode.sinks.read_files import read_lines
+from tests.random_cases import random_cases
 
 FIRST_US, LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -89,7 +90,7 @@ def written(table: pa.Table, file_format: FileFormat) -> bytes:
 
 
 @given(column=arrays())
-@settings(max_examples=300)
+@settings(max_examples=random_cases(150))
 def test_every_value_is_read_as_it_was_written(column: pa.Array) -> None:
     table = pa.table({"c": column, "i": range(len(column))})
     fields = [pa.field(field.name, type_of(str(field.type))) for field in table.schema]

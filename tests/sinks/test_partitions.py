@@ -22,6 +22,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.sinks import SinkTask
 from mixedmode.sinks.files import OPEN_FILES_MAX, FileFormat, FileLayout, OutputWriter
 from mixedmode.sinks.partitions import NULL_FOLDER, FolderRows, folder_name, folder_value
+from tests.random_cases import random_cases
 from tests.staging import stage
 
 TEXTS = st.text(min_size=1, max_size=20)
@@ -72,7 +73,7 @@ def test_a_text_that_is_too_long_for_a_folder_is_told() -> None:
 DAYS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59)) | st.none()  # noqa: DTZ001
 
 
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 @given(
     rows=st.lists(st.tuples(st.sampled_from(["a", None, "b/c"]), DAYS, st.integers(0, 99)), max_size=40),
     every=st.sampled_from(["year", "month", "day", "hour"]),

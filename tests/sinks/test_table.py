@@ -20,6 +20,7 @@ from mixedmode.sinks import SinkTask
 from mixedmode.sinks.files import FileFormat
 from mixedmode.sinks.publish import OutputColumn
 from mixedmode.sinks.table import current_table
+from tests.random_cases import random_cases
 from tests.staging import stage
 
 FORMATS: list[FileFormat] = ["parquet", "json", "csv"]
@@ -52,7 +53,7 @@ def changes_of(rows: Mapping[tuple[str | None, int], float | None]) -> pa.Table:
 
 
 @pytest.mark.parametrize("file_format", FORMATS)
-@settings(max_examples=25)
+@settings(max_examples=random_cases(13))
 @given(
     epochs=st.lists(
         st.dictionaries(

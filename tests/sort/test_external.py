@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mixedmode.errors import CorruptStateError, InternalError, RetryableError
 from mixedmode.keys import KeySchema, encode_keys, key_groups
 from mixedmode.sort import ExternalSorter, SortStats, external, sort_table
+from tests.random_cases import random_cases
 from tests.sort.combiners import combine_counts, counted, counts_by_key
 from tests.sort.keyed_tables import keyed_table, keyed_tables, python_sorted, random_cuts, row_keys, rows_of
 
@@ -218,7 +219,7 @@ def test_an_abandoned_sort_removes_its_files(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(sizes=st.lists(st.integers(0, 3_000), min_size=1, max_size=8), budget=st.integers(50, 20_000))
 def test_rows_larger_than_the_budget_pass_through(scratch: Path, sizes: list[int], budget: int) -> None:
     table = keyed_table([(0, bytes([9 - n]), 0) for n in range(len(sizes))], pa.binary(1))

@@ -1,7 +1,6 @@
 """A line that tasks parse has the values that Spark's reader returns in FAILFAST mode; others are doubtful."""
 
 import json
-import os
 import random
 import struct
 from collections.abc import Callable
@@ -19,8 +18,9 @@ from mixedmode.connectors.files.file_blocks import FilePart, blocks_of_lines
 from mixedmode.connectors.files.json_scan import is_plain
 from mixedmode.connectors.files.strict_values import EXACT_TYPES, DoubtfulTextError
 from mixedmode.plan.job_plan import LinesFormat
+from tests.random_cases import random_cases
 
-LINES = 10 * int(os.environ.get("DIFFERENTIAL_CASES", "200"))
+LINES = random_cases(2_000)
 TYPES = {
     "b": "boolean",
     "t": "tinyint",

@@ -18,6 +18,7 @@ from mixedmode.checkpoint.store import ObjectStore
 from mixedmode.checkpoint.types import Epoch
 from mixedmode.errors import FencedError, RetryableError
 from mixedmode.spark.folder import SparkFolder
+from tests.random_cases import random_cases
 
 SERIAL = itertools.count()
 
@@ -66,7 +67,7 @@ def new_log() -> CheckpointLog:
     return CheckpointLog(ObjectStore(f"memory:///spark-folder-{next(SERIAL)}"))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=random_cases(15))
 @given(st.lists(st.booleans(), max_size=8), st.integers(1, 3))
 def test_another_machine_gets_all_that_spark_had_when_the_epoch_began(moves: list[bool], sources: int) -> None:
     log = new_log()

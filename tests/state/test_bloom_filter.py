@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mixedmode.keys.rows import binary_rows
 from mixedmode.state.rocksdb.bloom_filter import BloomFilter
 from mixedmode.state.rocksdb.xxph3 import xxph3
+from tests.random_cases import random_cases
 from tests.state.sst_files import Ingested, write_ours, write_theirs
 
 FOOTER_BYTES, HANDLES_AT, FILTER_NAME = 53, 13, b"fullfilter.rocksdb.BuiltinBloomFilter"
@@ -56,7 +57,7 @@ def test_a_filter_of_keys_of_one_length_equals_that_of_rocksdb(length: int) -> N
     assert (xxph3(rows, length) == xxph3(rows)).all(), "words are read in another way, and are the same"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=random_cases(20), deadline=None)
 @given(
     st.sets(st.sampled_from(LENGTHS).flatmap(lambda n: st.binary(min_size=n, max_size=n)), min_size=1),
     st.integers(1, 4),

@@ -12,6 +12,7 @@ from mixedmode.errors import InternalError
 from mixedmode.state import KeyedStateBackend, MemoryBackend, PrefixRows
 from mixedmode.state.backend import entry_bytes
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
+from tests.random_cases import random_cases
 from tests.state.runs import Entries, keys_of_groups, laid_over, run_entries, wanted_runs
 
 PREFIX = b"\x00\x00\x00"
@@ -44,7 +45,7 @@ def first_of_each(rows: list[tuple[int, bytes, bytes]], limits: list[int]) -> li
     return [row for at, row in enumerate(rows) if sum(other[0] == row[0] for other in rows[:at]) < limits[row[0]]]
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(
     runs=st.lists(run_entries(30), max_size=4),
     wanted=st.lists(st.sets(keys_of_groups(4), max_size=12), min_size=1, max_size=4),

@@ -16,6 +16,7 @@ from mixedmode.state.rocksdb import columns as columns_module
 from mixedmode.state.rocksdb.columns import ColumnsFolder, ColumnsWriter, RunColumns
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
 from mixedmode.state.rocksdb.replica import WantedRun
+from tests.random_cases import random_cases
 from tests.state.runs import Entries, contents, entries_of, laid_over, run_entries, wanted_runs, write_run
 
 ALL_GROUPS = KeyGroupRange(0, 2**15)
@@ -57,7 +58,7 @@ def merged(folder: Path, runs: list[Entries], *, keeps_tombstones: bool) -> Loca
     return run
 
 
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(older=run_entries(), runs=st.lists(run_entries(), min_size=1, max_size=4))
 def test_a_merged_run_over_older_ones_stands_for_the_runs_it_was_merged_from(
     tmp_path_factory: pytest.TempPathFactory, older: Entries, runs: list[Entries]
@@ -73,7 +74,7 @@ def test_a_merged_run_over_older_ones_stands_for_the_runs_it_was_merged_from(
         assert contents(replica) == laid_over([older, *runs])
 
 
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(runs=st.lists(run_entries(), min_size=1, max_size=4))
 def test_a_merged_run_with_nothing_below_it_forgets_deleted_keys(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Entries]
@@ -86,7 +87,7 @@ def test_a_merged_run_with_nothing_below_it_forgets_deleted_keys(
         assert contents(replica) == expected
 
 
-@settings(max_examples=25)
+@settings(max_examples=random_cases(13))
 @given(
     runs=st.lists(run_entries(), min_size=1, max_size=4),
     groups=st.tuples(st.integers(0, 3), st.integers(1, 3)).map(lambda pair: KeyGroupRange(pair[0], sum(pair))),
@@ -109,7 +110,7 @@ def test_a_merge_takes_of_its_runs_what_is_of_its_key_groups(
         assert contents(replica) == laid_over(inside)
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(
     runs=st.lists(st.dictionaries(FIXED_KEYS, VALUES, min_size=1, max_size=12), min_size=1, max_size=5),
     keeps=st.booleans(),

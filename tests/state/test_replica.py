@@ -28,6 +28,7 @@ from mixedmode.state.rocksdb.replica import WantedRun, missing_runs, reading, re
 from mixedmode.system_errors import system_words
 from tests.checkpoint.folders import How
 from tests.checkpoint.folders import damage as damage_file
+from tests.random_cases import random_cases
 from tests.state.runs import Entries, contents, laid_over, run_entries, wanted_runs, write_run
 
 RUNS: list[dict[bytes, bytes | None]] = [
@@ -52,7 +53,7 @@ def held(runs: list[WantedRun]) -> list[WantedRun]:
     return [WantedRun(run.name, never, run.merged_from) for run in runs]
 
 
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(runs=st.lists(run_entries(), max_size=5), steps=st.lists(st.integers(0, 5), min_size=1, max_size=4))
 def test_an_open_replica_holds_the_wanted_runs_the_later_over_the_earlier(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Entries], steps: list[int]

@@ -14,6 +14,7 @@ from mixedmode.checkpoint.types import RunFile
 from mixedmode.keys import KeyGroupRange
 from mixedmode.state.rocksdb import open_replica
 from mixedmode.state.rocksdb.replica import WantedRun, missing_runs
+from tests.random_cases import random_cases
 from tests.state.runs import Entries, contents, keys_of_groups, write_run
 
 STATES = 3
@@ -102,7 +103,7 @@ class History:
         return {key: value for key, value in sorted(found.items()) if value is not None}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=random_cases(30), deadline=None)
 @given(steps=STEPS)
 def test_a_replica_holds_the_wanted_state_however_the_runs_of_its_states_were_merged(
     tmp_path_factory: pytest.TempPathFactory, steps: list[NewRuns | Merge | Open]
@@ -138,7 +139,7 @@ def follows(before: Sequence[RunFile], after: Sequence[RunFile]) -> bool:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=random_cases(100), deadline=None)
 @given(data=st.data(), names=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5)), unique=True, max_size=10))
 def test_what_counts_as_held_gives_each_state_the_order_of_the_wanted_list(
     data: st.DataObject, names: list[tuple[int, int]]

@@ -13,6 +13,7 @@ from mixedmode.state import StateRange
 from mixedmode.state.memory import MemoryBackend
 from mixedmode.state.rocksdb import RocksDBBackend, RunWriter, open_replica
 from mixedmode.state.rocksdb.backend import ENTRIES_SCANNED_PER_POINT_READ, KEYS_PER_CALL, ReadPlan, decide_read
+from tests.random_cases import random_cases
 from tests.state.runs import Entries, keys_of_groups, laid_over, run_entries, wanted_runs
 
 FEW, MANY = (
@@ -21,7 +22,7 @@ FEW, MANY = (
 )  # entries per key group: as few make it scan, as many make it read points
 
 
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(
     runs=st.lists(run_entries(12), max_size=4),
     others=st.lists(st.sets(keys_of_groups(), max_size=6), min_size=1, max_size=3),
@@ -56,7 +57,7 @@ def test_point_reads_of_many_keys_keep_their_order(tmp_path: Path, count: int) -
         assert RocksDBBackend(replica, writer, MANY).read(0, keys) == [stored.get(key) for key in keys]
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(runs=st.lists(run_entries(12), max_size=4), bounds=st.tuples(keys_of_groups(1), keys_of_groups(1)))
 def test_a_scan_gives_the_committed_entries_of_the_range_in_order(
     tmp_path_factory: pytest.TempPathFactory, runs: list[Entries], bounds: tuple[bytes, bytes]
@@ -69,7 +70,7 @@ def test_a_scan_gives_the_committed_entries_of_the_range_in_order(
     assert list(zip(found.keys, found.values, strict=True)) == expected
 
 
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(
     runs=st.lists(run_entries(12), max_size=4),
     bounds=st.sets(keys_of_groups(), max_size=10),

@@ -12,6 +12,7 @@ from mixedmode.state.arrow_bytes import ArrowBytes, array_of
 from mixedmode.state.rocksdb import sst_file as sst_file_module
 from mixedmode.state.rocksdb.options import BLOCK_BYTES
 from mixedmode.state.rocksdb.sst_file import SstFile
+from tests.random_cases import random_cases
 from tests.state.sst_files import Entries, Ingested, write_ours, write_theirs
 
 FOOTER_BYTES = 53
@@ -36,7 +37,7 @@ def one_length(draw: st.DrawFn) -> Entries:
     return draw(st.dictionaries(keys, values, min_size=1, max_size=60))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=random_cases(40), deadline=None)
 @given(
     entries=several_lengths() | one_length(),
     steps=st.lists(st.integers(0, 20), max_size=4),
@@ -84,7 +85,7 @@ def test_a_hundred_thousand_entries_are_read_back_and_take_about_as_many_bytes(
     assert ours.stat().st_size < 1.15 * theirs.stat().st_size
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=random_cases(20), deadline=None)
 @given(
     at=st.floats(0, 1, exclude_max=True), bit=st.integers(0, 7), is_one_length=st.booleans(), has_filter=st.booleans()
 )
@@ -118,7 +119,7 @@ def _error_of_reading(path: Path, entries: Entries) -> Exception | None:
     return None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=random_cases(13), deadline=None)
 @given(older=several_lengths(), newer=several_lengths(), has_filter=st.booleans())
 def test_rocksdb_compacts_our_files(
     tmp_path_factory: pytest.TempPathFactory, older: Entries, newer: Entries, has_filter: bool

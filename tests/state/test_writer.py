@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from mixedmode.errors import InternalError, RetryableError
 from mixedmode.state.rocksdb import LocalRun, RunWriter, open_replica
 from mixedmode.state.rocksdb.replica import WantedRun
+from tests.random_cases import random_cases
 from tests.state.runs import Entries, contents, run_entries
 from tests.state.sst_files import Ingested
 
 
-@settings(max_examples=15)
+@settings(max_examples=random_cases(10))
 @given(run_entries(), st.integers(1, 3))
 def test_a_run_holds_what_was_written_in_any_number_of_writes(
     tmp_path_factory: pytest.TempPathFactory, entries: Entries, step: int

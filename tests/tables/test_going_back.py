@@ -16,6 +16,7 @@ from mixedmode.checkpoint.types import Epoch, Generation, Manifest, StagedFile
 from mixedmode.errors import CorruptStateError, FencedError, InvalidJobError
 from mixedmode.sinks.tables.history import HistoryTable, history_name
 from mixedmode.sinks.tables.table_sink import TableSink
+from tests.random_cases import random_cases
 from tests.services.fixtures import Database
 from tests.tables.places import FIELDS, Place, up
 
@@ -202,7 +203,7 @@ def restore_and_check(job: TableJob, savepoint: Checkpoint) -> None:
 
 
 def test_any_rollbacks_and_restored_savepoints_leave_the_rows_of_the_epochs_that_count() -> None:
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=random_cases(30), deadline=None, suppress_health_check=list(HealthCheck))
     @given(STEPS, st.sampled_from([("k",), ()]))
     @example(AFTER_A_RESTORE, ("k",))
     @example(AFTER_GOING_BACK, ("k",))

@@ -16,6 +16,7 @@ from mixedmode.connectors.postgres.types import ActualType, created_as, holds
 from mixedmode.connectors.sqlite import types as sqlite_types
 from mixedmode.errors import InvalidJobError
 from mixedmode.sinks.tables.text import as_text as text_of
+from tests.random_cases import random_cases
 from tests.tables.places import Place
 
 INF, NAN = math.inf, math.nan
@@ -189,7 +190,7 @@ def not_folded(moment: datetime) -> datetime:
     st.none() | st.datetimes(min_value=datetime(1, 1, 1), timezones=st.just(UTC)).map(not_folded),  # noqa: DTZ001
     st.none() | st.lists(st.none() | st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]))),
 ), max_size=20))  # fmt: skip
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=random_cases(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_value_passes_the_csv_or_the_parameters(place: Place, rows: list[tuple[Any, ...]]) -> None:
     types = [
         pa.string(),

@@ -23,6 +23,7 @@ from mixedmode.profile import Profile
 from mixedmode.tasks.block_files import BLOCK_BYTES_MIN, BlockReader, in_files
 from mixedmode.tasks.block_rows import BlockKind, block_batch
 from tests.harness import output_rows, run, write_parquet
+from tests.random_cases import random_cases
 
 Block = tuple[int, str, bytes]
 
@@ -55,7 +56,7 @@ def received(rows: Sequence[Block]) -> list[Block]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=random_cases(100))
 @given(blocks)
 def test_subtasks_get_the_same_blocks(tmp_path_factory: pytest.TempPathFactory, drawn: list[Any]) -> None:
     folder = tmp_path_factory.mktemp("blocks")

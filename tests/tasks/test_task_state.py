@@ -25,6 +25,7 @@ from mixedmode.state.rocksdb import RocksDBBackend
 from mixedmode.state.rocksdb.merge import merge_columns, merge_runs
 from mixedmode.tasks import task_state
 from mixedmode.tasks.reports import SubtaskReport, decode_report
+from tests.random_cases import random_cases
 from tests.state.runs import entries_of
 
 STATES = (0, 3)
@@ -159,7 +160,7 @@ def walks(draw: st.DrawFn) -> tuple[int, list[Step]]:
     return max_parallelism, steps
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=random_cases(10), deadline=None)
 @given(walk=walks())
 def test_state_is_what_was_last_written_at_every_parallelism(
     walk: tuple[int, list[Step]],

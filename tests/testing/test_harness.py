@@ -18,6 +18,7 @@ from mixedmode.process import MAX_WATERMARK, MIN_WATERMARK
 from mixedmode.testing import AggregateHarness, FunctionHarness, Harness, OperatorHarness
 from mixedmode.testing.epoch import EpochOutput
 from mixedmode.testing.outputs import Outputs
+from tests.random_cases import random_cases
 from tests.testing.functions import Totals, alarms, attributes, totals
 
 
@@ -404,7 +405,7 @@ records = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(-3, 150)), ma
 
 
 @given(parts=st.lists(records, max_size=4), subtasks=st.integers(1, 8), slices=st.integers(1, 3), at=st.integers(0, 4))
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 def test_neither_parallelism_nor_slices_nor_restarts_change_the_answer(
     parts: list[list[tuple[str, int]]], subtasks: int, slices: int, at: int
 ) -> None:

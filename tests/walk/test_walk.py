@@ -27,7 +27,7 @@ from mixedmode.checkpoint.types import Manifest
 from tests.walk.faults import Faults
 from tests.walk.machine import Walk
 
-STEPS_MIN = 450
+STEPS_MIN = 300
 STEPS_PER_WALK = 50
 CI_SEED = 410
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mixedmode_bench.nexmark.generator import ACTIVE_PEOPLE, AUCTIONS_IN_FLIGHT, LEAD, Events, Settings, make_events
 from mixedmode_bench.nexmark.texts import HOT_CHANNELS
+from tests.random_cases import random_cases
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -42,7 +43,7 @@ def lengths(table: pa.Table, *names: str) -> Numbers:
     return found
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(
     first=st.integers(0, 10_000) | st.integers(10**9, 10**9 + 100),
     cuts=st.lists(st.integers(0, 400), max_size=6),

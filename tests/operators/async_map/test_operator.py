@@ -27,6 +27,7 @@ from mixedmode.state.memory import MemoryBackend
 from mixedmode.testing import OperatorHarness
 from mixedmode.time import EpochTime
 from tests.operators.async_map.services import CALLS, INSTANT, Service, operator_of
+from tests.random_cases import random_cases
 
 DAY_MS = 86_400_000
 
@@ -266,7 +267,7 @@ def cut(table: pa.Table, places: Sequence[int]) -> Iterator[pa.Table]:
             yield table.slice(start, end - start).combine_chunks()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=random_cases(15), deadline=None)
 @given(
     keys=st.lists(st.sampled_from("abcde"), max_size=20),
     places=st.lists(st.integers(0, 20), max_size=4),

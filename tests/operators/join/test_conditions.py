@@ -14,6 +14,7 @@ from mixedmode.operators.join import conditions
 from mixedmode.operators.join.conditions import Condition
 from mixedmode.operators.join.layout import LEFT, RIGHT, OutputColumn
 from mixedmode.operators.pieces import pieces_of
+from tests.random_cases import random_cases
 
 TEXT = pa.string()
 SAME = Condition(
@@ -24,7 +25,7 @@ SAME = Condition(
 TEXTS = st.lists(st.one_of(st.none(), st.text("ab", max_size=30)), min_size=1, max_size=8)
 
 
-@settings(max_examples=200)
+@settings(max_examples=random_cases(100))
 @given(lefts=TEXTS, rights=TEXTS, pairs=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=40))
 def test_pairs_with_long_values_are_computed_in_pieces(
     lefts: list[str | None], rights: list[str | None], pairs: list[tuple[int, int]]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator
 from mixedmode.testing.snapshot import Snapshot
 from tests.operators.join.test_operators import as_of, harness_of, interval, left, right
+from tests.random_cases import random_cases
 
 #: so little that hardly more than two rows are in a table; so little that the stored rows of two keys do not fit
 TINY, SMALL, AMPLE = "200B", "8KB", "64MB"
@@ -48,7 +49,7 @@ def played(join: AsOfJoinOperator | IntervalJoinOperator, epochs: list[list[dict
     return [*found, Counter(map(repr, harness.take()))]
 
 
-@settings(max_examples=20)
+@settings(max_examples=random_cases(10))
 @given(some_join, st.lists(st.lists(some_row, max_size=24), min_size=1, max_size=3))
 def test_a_table_may_end_within_a_key(
     join: AsOfJoinOperator | IntervalJoinOperator, epochs: list[list[dict[str, Any]]]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.join.layout import JoinType
 from tests.operators.join.test_operators import as_of, harness_of, interval, left, right
+from tests.random_cases import random_cases
 
 WATERMARK_US = 10  #: of the backlog, whose rows are up to 20
 
@@ -47,7 +48,7 @@ def by_value(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(found, key=str)
 
 
-@settings(max_examples=80)
+@settings(max_examples=random_cases(40))
 @given(
     some_rows(0), some_rows(WATERMARK_US), st.booleans(), st.sampled_from([None, 3]), st.sampled_from(["200B", "64MB"])
 )
@@ -87,7 +88,7 @@ def test_a_live_version_of_the_time_of_the_last_one_of_the_backlog_has_to_equal_
         harness.feed([right(8, 18, "b")], watermark=19)
 
 
-@settings(max_examples=100)
+@settings(max_examples=random_cases(50))
 @given(some_rows(0), some_rows(WATERMARK_US), st.sampled_from(["inner", "left", "right", "full"]))
 def test_no_row_of_the_backlog_is_a_partner_of_a_live_one(backlog: list[Row], live: list[Row], kind: JoinType) -> None:
     harness = harness_of(interval(kind, -3, 3), backlog=True, end_of_key_watermark="max")

@@ -29,6 +29,7 @@ from mixedmode.state.memory import MemoryBackend
 from mixedmode.time import MIN_TIME_US
 from tests.differential.stories import local_cases
 from tests.operators.epochs import MAX_PARALLELISM, MemoryState, RunState, State, context_of
+from tests.random_cases import random_cases
 
 KINDS: tuple[JoinType, ...] = ("inner", "left", "right", "full", "semi", "anti")
 Row = tuple[int, str | None, int | None]  # side, key, value
@@ -182,7 +183,7 @@ def test_a_join_goes_on_from_the_rows_of_a_backlog(kind: JoinType, retracts: boo
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(added=st.lists(ROWS, max_size=12))
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 def test_input_that_comes_whole_has_the_same_join_without_a_state(kind: JoinType, added: list[Row]) -> None:
     operator, result = operator_of(kind, is_changelog=False), Counter[tuple[Any, ...]]()
     table = folded(operator, [(row, 1) for row in added])

@@ -15,6 +15,7 @@ from mixedmode.operators.classes import GivenClass
 from mixedmode.operators.process import PROCESS_FUNCTION, BroadcastInput, Broadcasts, ProcessOperator
 from mixedmode.process import KeyedProcessFunction, OperatorAttributes
 from mixedmode.testing import OperatorHarness
+from tests.random_cases import random_cases
 
 TIME = pa.field("t", pa.timestamp("us", "UTC"))
 RECORD = (pa.field("k", pa.string()), pa.field("back", pa.int64()))
@@ -167,7 +168,7 @@ some_rows = st.lists(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(some_rows, st.sampled_from([(1,), (2, 1)]), st.sampled_from([None, 0, 2]), st.sampled_from([None, 2]))
 def test_the_rules_of_a_record_do_not_depend_on_the_epochs(
     rows: list[dict[str, Any]], ties: tuple[int, ...], tolerance_us: int | None, deleted: int | None

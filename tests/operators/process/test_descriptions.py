@@ -30,6 +30,7 @@ from mixedmode.operators.process import (
 from mixedmode.operators.process.descriptions import describe, is_immutable, shown
 from mixedmode.operators.process.map_keys import encoder
 from tests.operators.process.epochs import Epochs, operator_of
+from tests.random_cases import random_cases
 
 
 @dataclass
@@ -358,7 +359,7 @@ KEYS: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=random_cases(150))
 @given(old=KEYS, new=KEYS)
 def test_an_entry_of_a_map_is_found_by_what_is_called_compatible(old: Any, new: Any) -> None:
     if not incompatibilities(schema_of(a=MapState(old, int)), schema_of(a=MapState(new, int))):
@@ -366,7 +367,7 @@ def test_an_entry_of_a_map_is_found_by_what_is_called_compatible(old: Any, new: 
         assert encoder(msgspec.msgpack.decode(stored, type=new)) == stored
 
 
-@settings(max_examples=300)
+@settings(max_examples=random_cases(150))
 @given(old=TYPES, new=TYPES)
 def test_what_is_called_compatible_can_be_read(old: Any, new: Any) -> None:
     schemas = [{"states": {"a": {"kind": "value", "type": describe(each)}}} for each in (old, new)]

@@ -19,6 +19,7 @@ from mixedmode.operators.process.due import SWEEP_EVERY_MS
 from mixedmode.operators.process.maps import MAP_STATE_ID
 from mixedmode.state.memory import MemoryBackend
 from tests.operators.process.epochs import Epochs, operator_of
+from tests.random_cases import random_cases
 
 
 @dataclass
@@ -97,7 +98,7 @@ def act(entries: Any, action: tuple[str, str, int]) -> Any:
     return None
 
 
-@settings(max_examples=80)
+@settings(max_examples=random_cases(40))
 @given(plan=st.lists(st.lists(ACTIONS, max_size=5), max_size=5), prefetched=st.sampled_from([0, 2, 256]))
 def test_a_map_state_answers_as_a_dict_does(plan: list[list[tuple[str, str, int]]], prefetched: int) -> None:
     twin: dict[str, int] = {}
@@ -113,7 +114,7 @@ SPELLINGS: dict[str, list[Any]] = {
 }
 
 
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 @given(
     name=st.sampled_from(list(SPELLINGS)),
     plan=st.lists(st.lists(st.integers(0, 5), max_size=4), min_size=1, max_size=4),

@@ -34,6 +34,7 @@ from mixedmode.operators.process import (
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.operators.epochs import RunState
 from tests.operators.process.epochs import Epochs, operator_of
+from tests.random_cases import random_cases
 
 OUTPUT = {"k": pa.string(), "cause": pa.string(), "state": pa.string()}
 TTL_MS = 10
@@ -259,7 +260,7 @@ EPOCH = st.fixed_dictionaries(
 
 
 @pytest.mark.parametrize("on_error", ["skip", "dead-letter"])
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(plan=st.lists(EPOCH, max_size=6), ends=st.booleans(), prefetched=st.sampled_from([0, 1, 256]))
 def test_a_function_gives_what_plain_python_gives(
     on_error: Any, plan: list[dict[str, Any]], ends: bool, prefetched: int
@@ -305,7 +306,7 @@ def test_over_rocksdb_it_is_the_same_as_in_memory(tmp_path: Path, seed: int) -> 
     assert runs.end() == memory.end()
 
 
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(plan=st.lists(EPOCH, max_size=5))
 def test_without_failures_unguarded_calls_give_the_same(plan: list[dict[str, Any]]) -> None:
     def without_boom(steps: str) -> str:
@@ -322,7 +323,7 @@ def test_without_failures_unguarded_calls_give_the_same(plan: list[dict[str, Any
         assert guarded.entries == plain.entries, "and leave the same state"
 
 
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 @given(
     records=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 20), st.integers(0, 40)), max_size=30),
     cuts=st.lists(st.integers(0, 30), max_size=4),

@@ -17,6 +17,7 @@ from mixedmode.operators.top import OrderColumn, RowLayout, TopOperator
 from tests.operators.changelogs import LogEpoch, Row, changelogs
 from tests.operators.epochs import MemoryState, State, context_of, map_side, run_epoch
 from tests.operators.ordered import By, in_order
+from tests.random_cases import random_cases
 
 TYPES = (pa.int64(), pa.string(), pa.float64())
 ROW = st.tuples(
@@ -71,7 +72,7 @@ def follow(table: dict[Any, Row], changes: Sequence[KeyedChanges]) -> None:
     assert by_log == {repr(row) for row in table.values()}
 
 
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 @given(epochs=changelogs(ROW), by=ORDERS, n=st.integers(1, 3))
 def test_over_a_changelog_the_ranks_are_those_of_the_rows_that_are_there(
     new_state: Callable[[], State], epochs: list[LogEpoch], by: list[By], n: int
@@ -84,7 +85,7 @@ def test_over_a_changelog_the_ranks_are_those_of_the_rows_that_are_there(
         assert repr(sorted(table.items())) == repr(sorted(best(epoch.present, n, by).items()))
 
 
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 @given(epochs=st.lists(st.lists(ROW, max_size=8), max_size=4), by=ORDERS, n=st.integers(1, 3))
 def test_over_added_rows_the_ranks_are_those_of_all_rows_and_the_state_is_no_more(
     new_state: Callable[[], State], epochs: list[list[Row]], by: list[By], n: int
@@ -100,7 +101,7 @@ def test_over_added_rows_the_ranks_are_those_of_all_rows_and_the_state_is_no_mor
             assert len(state.entries) == distinct, "the state has the best rows, each once"
 
 
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 @given(epochs=changelogs(ROW), by=ORDERS, n=st.integers(1, 3), is_changelog=st.booleans())
 def test_a_full_snapshot_is_the_whole_table_as_inserts(
     new_state: Callable[[], State], epochs: list[LogEpoch], by: list[By], n: int, is_changelog: bool

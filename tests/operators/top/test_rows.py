@@ -11,6 +11,7 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.top.rows import OrderColumn, RowLayout, joined_with_lengths, keys_of
 from tests.operators.arguments import ARGUMENTS, column
 from tests.operators.ordered import By, in_order
+from tests.random_cases import random_cases
 
 KEYS = KeySchema((pa.field("k", pa.string()),))
 ORDERS = [(descending, nulls_first) for descending in (False, True) for nulls_first in (False, True)]
@@ -32,7 +33,7 @@ def packed_cases(draw: st.DrawFn) -> tuple[list[pa.DataType], list[By], list[tup
 
 
 @given(case=packed_cases(), skipped=st.integers(0, 2))
-@settings(max_examples=300)
+@settings(max_examples=random_cases(150))
 def test_packed_rows_sort_as_the_order_says_and_unpack_to_what_was_packed(case: Any, skipped: int) -> None:
     types, by, rows = case
     layout = layout_of(types, by)

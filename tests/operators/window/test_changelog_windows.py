@@ -16,6 +16,7 @@ from mixedmode.testing import AggregateHarness
 from mixedmode.time import MAX_TIME_US, MIN_TIME_US, Tumbling
 from tests.differential.timelines import flat
 from tests.operators.window.runs import AGGREGATOR, KEYED, Event, Run, arguments_of, epoch_time, key_values, results_of
+from tests.random_cases import random_cases
 
 MS = 1000
 SCHEMA = "k string, v bigint, t timestamp, _weight bigint"
@@ -103,7 +104,7 @@ def windows_of(gap_or_size: int, events: Sequence[Event], *, is_session: bool) -
     parallelism=st.sampled_from([1, 2]),
     is_backlog=st.booleans(),
 )
-@settings(max_examples=50)
+@settings(max_examples=random_cases(25))
 def test_windows_of_every_kind_follow_the_rows_that_are_retracted(
     epochs: list[list[tuple[Event, int | None]]],
     kind: str,

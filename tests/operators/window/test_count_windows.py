@@ -11,6 +11,7 @@ from mixedmode.time import MAX_TIME_US, MIN_TIME_US
 from tests.operators.oracle import order_of
 from tests.operators.window.runs import AGGREGATOR, FIXED, KEYED, Event, Run, epoch_time, key_values, results_of
 from tests.operators.window.stories import Epoch, Story, stories
+from tests.random_cases import random_cases
 
 Row = tuple[Any, ...]
 
@@ -50,7 +51,7 @@ def spread(story: Story) -> list[Epoch]:
 
 
 @given(st.integers(1, 5), st.sampled_from([KEYED, FIXED, None]), stories(), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=80)
+@settings(max_examples=random_cases(40))
 def test_each_window_holds_the_next_so_many_records_of_its_key(
     count: int, schema: KeySchema | None, story: Story, parallelism: int, slices: int
 ) -> None:
@@ -65,7 +66,7 @@ def test_each_window_holds_the_next_so_many_records_of_its_key(
 
 
 @given(st.integers(1, 5), stories(), st.integers(1, 3), st.integers(1, 3), st.randoms())
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 def test_records_of_one_time_are_taken_in_an_order_that_does_not_depend_on_how_they_arrive(
     count: int, story: Story, parallelism: int, slices: int, random: Any
 ) -> None:

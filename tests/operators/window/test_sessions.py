@@ -25,6 +25,7 @@ from tests.operators.window.runs import (
     results_of,
 )
 from tests.operators.window.stories import Story, in_one_backlog, stories, stories_within_the_bound
+from tests.random_cases import random_cases
 
 Row = tuple[Any, ...]
 
@@ -149,7 +150,7 @@ def sessions_of(story: Story, gap_us: int, schema: KeySchema | None) -> dict[Row
     st.integers(1, 3),
     st.integers(1, 3),
 )
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
     gap_us: int,
     schema: KeySchema,
@@ -167,7 +168,7 @@ def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
 
 
 @given(st.integers(1, 12), st.sampled_from([KEYED, FIXED, None]), stories_within_the_bound(), st.integers(1, 3))
-@settings(max_examples=40)
+@settings(max_examples=random_cases(20))
 def test_however_the_records_are_cut_into_epochs_the_answer_is_that_of_one_backlog(
     gap_us: int, schema: KeySchema | None, story: Story, parallelism: int
 ) -> None:

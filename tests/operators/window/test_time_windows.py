@@ -24,6 +24,7 @@ from tests.operators.window.runs import (
     results_of,
 )
 from tests.operators.window.stories import Story, events, in_one_backlog, stories, stories_within_the_bound
+from tests.random_cases import random_cases
 
 Key = tuple[Any, ...]
 
@@ -109,7 +110,7 @@ operators = st.builds(
 
 
 @given(operators, stories(), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
     operator: TimeWindowAggregateOperator, story: Story, parallelism: int, slices: int
 ) -> None:
@@ -117,7 +118,7 @@ def test_after_every_epoch_the_output_is_what_the_records_so_far_say(
 
 
 @given(operators, stories_within_the_bound(), st.integers(1, 3))
-@settings(max_examples=60)
+@settings(max_examples=random_cases(30))
 def test_however_the_records_are_cut_into_epochs_the_answer_is_that_of_one_backlog(
     operator: TimeWindowAggregateOperator, story: Story, parallelism: int
 ) -> None:
@@ -133,7 +134,7 @@ def test_however_the_records_are_cut_into_epochs_the_answer_is_that_of_one_backl
 
 
 @given(stories(max_epochs=4), st.integers(1, 3), st.integers(1, 3))
-@settings(max_examples=30)
+@settings(max_examples=random_cases(15))
 def test_parallelism_may_change_between_epochs(story: Story, first: int, second: int) -> None:
     operator = operator_of(Sliding(10, 5), lateness_us=4)
     fixed, changing = Run(operator, 1), Run(operator, first)
@@ -146,7 +147,7 @@ def test_parallelism_may_change_between_epochs(story: Story, first: int, second:
 
 
 @given(stories(), st.sampled_from([None, 5]))
-@settings(max_examples=50)
+@settings(max_examples=random_cases(25))
 def test_a_window_is_given_again_only_when_it_has_changed(story: Story, early_every_ms: int | None) -> None:
     operator = operator_of(Tumbling(10), lateness_us=8, early_every_ms=early_every_ms)
     run = Run(operator)
