@@ -99,8 +99,9 @@ def create_savepoint(
     identity = log.read_identity()
     if identity is None:
         msg = (
-            "a savepoint is taken of a checkpoint, and this is no checkpoint folder: there is no job.json in it. Name "
-            f"the job file, or the folder that it gives in execution.checkpointing.dir. folder={log.store.url}"
+            "a savepoint is taken of a checkpoint, and this is no checkpoint folder: there is no job.json in it. If "
+            "the job was never started, start it first. If its checkpoints are elsewhere, name the folder that has "
+            f"them, or a job file with it as execution.checkpointing.dir. folder={log.store.url}"
         )
         raise InvalidJobError(msg)
     check_free(target)

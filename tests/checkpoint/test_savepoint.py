@@ -237,7 +237,7 @@ def test_what_is_no_checkpoint_folder_and_one_without_checkpoints_are_refused(tm
     with pytest.raises(InvalidJobError, match="there is no checkpoint yet that a savepoint could be taken of"):
         create_savepoint(log, ObjectStore(tmp_path / "sp"), now_ms=NOW_MS)
     (tmp_path / "new" / "job.json").unlink()
-    with pytest.raises(InvalidJobError, match=r"this is no checkpoint folder: there is no job\.json in it"):
+    with pytest.raises(InvalidJobError, match=r"there is no job\.json in it\. If the job was never started, start it"):
         create_savepoint(log, ObjectStore(tmp_path / "sp"), now_ms=NOW_MS)
     assert not (tmp_path / "sp").exists()
 
