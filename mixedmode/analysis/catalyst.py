@@ -16,7 +16,16 @@ from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
-from mixedmode.analysis.catalyst_objects import BETWEEN, columns_of, id_of, ids_of, items_of, kind_of, rows_of
+from mixedmode.analysis.catalyst_objects import (
+    BETWEEN,
+    columns_of,
+    id_of,
+    ids_of,
+    items_of,
+    kind_of,
+    rows_of,
+    view_name,
+)
 from mixedmode.analysis.catalyst_plans import SCRIPT, analysed_plan
 from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, Node
 from mixedmode.analysis.sql_checks import check_literals
@@ -291,7 +300,7 @@ def _draws_a_vector(kind: str, found: _Java) -> bool:
 _NAMES: Mapping[str, Callable[[_Java], str]] = {
     "Join": lambda node: node.joinType().toString(),
     "LateralJoin": _lateral_name,
-    "View": lambda node: node.desc().identifier().table(),
+    "View": view_name,
     "LogicalRelation": _relation_name,
     "HiveTableRelation": lambda node: node.tableMeta().identifier().unquotedString(),
     "DataSourceV2Relation": lambda node: node.name(),

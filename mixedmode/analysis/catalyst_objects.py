@@ -18,6 +18,7 @@ __all__ = [
     "kind_of",
     "rows_of",
     "sequence_of",
+    "view_name",
 ]
 
 _Java = Any  # an object of the JVM
@@ -62,6 +63,11 @@ def id_of(column: _Java) -> int:
 def items_of(sequence: _Java) -> Iterator[_Java]:
     """Yield the items of a sequence of Scala."""
     return (sequence.apply(index) for index in range(sequence.size()))
+
+
+def view_name(view: _Java) -> str:
+    """Return the name of a view. Views of a catalog and global ones have a database in it, those of a session none."""
+    return str(view.desc().identifier().unquotedString())
 
 
 def sequence_of(session: SparkSession, items: list[_Java]) -> _Java:

@@ -84,7 +84,8 @@ def _without_streams(session: SparkSession) -> AbstractContextManager[None]:
     catalog: _Java = session._jsparkSession.sessionState().catalog()
     names = [str(one.table()) for one in items_of(catalog.listLocalTempViews("*"))]
     plans = {name: catalog.getTempView(name).get() for name in names}
-    streams = {name: plan for name, plan in plans.items() if plan.isStreaming()}
+    # the SQL of a view of the user is not resolved yet, and may say STREAM
+    streams = {name: plan for name, plan in plans.items() if plan.resolved() and plan.isStreaming()}
     return views(session, {name: no_rows(session, [*items_of(plan.output())]) for name, plan in streams.items()})
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_aggregates import Shown, has_windows
 from mixedmode.analysis.catalyst_conditions import TURNED, conjuncts
-from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of, view_name
 from mixedmode.analysis.catalyst_plans import without_with
 from mixedmode.analysis.catalyst_texts import projected, replaced
 
@@ -104,7 +104,7 @@ def _limits(
 ) -> Iterator[int | None]:
     """Yield the greatest rank of each reading of a view.  conditions: those above the plan, over its columns."""
     kind = kind_of(plan)
-    if kind == "View" and str(plan.desc().identifier().table()) == view:
+    if kind == "View" and view_name(plan) == view:
         yield greatest_rank(conditions, ids_of(plan.output())[place])
     elif kind == "Filter":
         yield from _limits(session, plan.child(), view, place, [*conditions, plan.condition()])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mixedmode.analysis.catalyst_conditions import compared, conjuncts
-from mixedmode.analysis.catalyst_objects import items_of, kind_of
+from mixedmode.analysis.catalyst_objects import items_of, kind_of, view_name
 
 __all__ = ["DimensionJoin", "dimension_join", "dimension_name", "is_in_dimension"]
 
@@ -87,7 +87,7 @@ def dimension_name(plan: _Java, dimensions: Collection[str]) -> str | None:
     """Return the dimension, in lower case, of which a plan makes rows one by one; None if it is another plan."""
     kind = kind_of(plan)
     if kind == "View" and plan.isTempView():
-        name = str(plan.desc().identifier().table()).lower()
+        name = view_name(plan).lower()
         if name in dimensions:
             return name
     if kind not in _UNARY:

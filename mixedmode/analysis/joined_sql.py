@@ -23,7 +23,16 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst import AnalysedQuery
 from mixedmode.analysis.catalyst_conditions import compared, conjuncts, is_not_in
 from mixedmode.analysis.catalyst_nulls import may_be_null
-from mixedmode.analysis.catalyst_objects import columns_of, companion, id_of, ids_of, items_of, kind_of, sequence_of
+from mixedmode.analysis.catalyst_objects import (
+    columns_of,
+    companion,
+    id_of,
+    ids_of,
+    items_of,
+    kind_of,
+    sequence_of,
+    view_name,
+)
 from mixedmode.analysis.catalyst_plans import joins_of_subqueries, without_with
 from mixedmode.analysis.catalyst_texts import TextLostError, cast_once, columns_over, projected, renamed, within_query
 from mixedmode.analysis.dimension_joins import dimension_name
@@ -213,7 +222,7 @@ class _Reader:
     def _input(self, node: _Java) -> tuple[str, PlanText, Collection[str]]:
         """Return an input, the text of its rows, and the names of all of its columns, in lower case."""
         kind = kind_of(node)
-        name = self.inputs.get(str(node.desc().identifier().table()).lower()) if kind == "View" else None
+        name = self.inputs.get(view_name(node).lower()) if kind == "View" else None
         if name is None:
             self._refuse(kind, "Its sides are inputs, or a UNION ALL of such.")
         names = {str(name).lower() for name in node.desc().schema().fieldNames()}  # also those that nothing reads

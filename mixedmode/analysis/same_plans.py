@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of
+from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items_of, kind_of, view_name
 from mixedmode.analysis.catalyst_texts import TextLostError, is_same, projected, replaced, value_of
 
 __all__ = ["PASSED", "SamePlans", "TextInput", "children_of"]
@@ -84,7 +84,7 @@ class SamePlans:
 
     def _named(self, plan: _Java) -> list[TextInput]:
         """Return the inputs with the name that a node reads: a text may read one several times."""
-        name = str(plan.desc().identifier().table()) if kind_of(plan) == "View" else None
+        name = view_name(plan) if kind_of(plan) == "View" else None
         return [one for one in self.inputs if one.name == name]
 
     def _given(self, plan: _Java) -> TextInput | None:

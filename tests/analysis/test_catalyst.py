@@ -235,6 +235,7 @@ def test_tables_and_files_are_named_wherever_they_are_read(
     text = write_text(folder / "words", "a.txt", "a\n")
     catalog = f"spark_catalog.default.{table}"
     spark.range(1).createOrReplaceTempView("of_the_session")
+    spark.range(1).createOrReplaceGlobalTempView("t")
     for sql, name in {
         f"SELECT t.k FROM t JOIN {table} ON t.k = {table}.k": catalog,
         f"SELECT k FROM t JOIN (SELECT DISTINCT x FROM {table}) ON v = x": catalog,
@@ -246,9 +247,30 @@ def test_tables_and_files_are_named_wherever_they_are_read(
         f"SELECT k FROM t WHERE k NOT IN (SELECT value FROM text.`{text}`)": f"file:{text}",
         f"SELECT k FROM t JOIN parquet.`{folder / 'table'}` p USING (k)": f"file:{folder / 'table'}",
         "SELECT k FROM t JOIN of_the_session ON id = v": "of_the_session",
+        "SELECT * FROM global_temp.t": "global_temp.t",
+        "SELECT k FROM t JOIN global_temp.T AS g ON g.id = v": "global_temp.t",
     }.items():
         assert problem(spark, sql) == name, sql
     spark.catalog.dropTempView("of_the_session")
+    spark.catalog.dropGlobalTempView("t")
+
+
+def test_a_global_view_with_the_name_of_a_dimension_is_another_table(spark: SparkSession, stream: DataFrame) -> None:
+    spark.range(1).createOrReplaceGlobalTempView("d")
+    with views(spark, {"d": spark.range(1)}):
+        for view, kind in {"d": "Dimension", "global_temp.d": "View"}.items():
+            plan = read_query(spark, f"SELECT k FROM t JOIN {view} x ON id = v", inputs=["t"], dimensions=["d"]).node
+            assert plan is not None
+            assert kind in {node.kind for node in nodes_of(plan)}, view
+    spark.catalog.dropGlobalTempView("d")
+
+
+def test_a_view_of_the_session_that_says_stream_stays_out_of_subqueries(spark: SparkSession, stream: DataFrame) -> None:
+    spark.sql("CREATE TEMPORARY VIEW of_a_stream AS SELECT * FROM STREAM t")
+    plan = read(spark, "SELECT k FROM t WHERE EXISTS (SELECT * FROM other AS o WHERE o.k = t.k)")
+    spark.catalog.dropTempView("of_a_stream")
+    assert plan is not None
+    assert "LeftSemi" in {node.name for node in nodes_of(plan)}
 
 
 def test_a_frame_is_read_down_to_the_one_that_it_was_made_of(spark: SparkSession, stream: DataFrame) -> None:
