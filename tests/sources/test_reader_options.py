@@ -62,3 +62,36 @@ def test_options_may_name_variables_of_the_environment(
     monkeypatch.delenv("NOTHING")
     with pytest.raises(InvalidJobError, match=r"^sources\.t\.options: a setting needs .* variable=NOTHING$"):
         FileSource(spark, source, where="sources.t")
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options"), [("parquet", {}), ("csv", {}), ("json", {}), ("json", {"allowComments": "true"})]
+)
+def test_a_frame_that_the_program_has_cached_is_not_read_in_place_of_the_files(
+    spark: SparkSession, tmp_path: Path, file_format: str, options: dict[str, str]
+) -> None:
+    folder = tmp_path / "in"
+    ids = spark.range(0, 1, 1, 1).selectExpr("CAST(id AS int) AS id")
+    ids.write.format(file_format).save(str(folder))
+    spec = Source.of(file_format, path=folder, schema="id int", options=options)
+    assert isinstance(spec, FileSourceSpec)
+    source = FileSource(spark, spec, where="sources.t")
+    by_itself = {**source._base, **source._record_options()}
+    del by_itself["mixedmode"]
+    cached = [
+        spark.read.format(file_format).schema("id int").options(**by_itself).load(str(folder)),
+        spark.read.format("text").schema("value string").load(str(folder)),
+        spark.read.format("binaryFile").load(str(folder)),
+    ]
+    for frame in cached:
+        frame.cache().collect()
+    before = source.newest(spark, None)
+    ids.write.format(file_format).mode("append").save(str(folder))
+    assert source.batch().count() == 2
+    newest = source.newest(spark, before)
+    assert newest.name != before.name
+    assert newest.frame.count() == 2
+    source.list_batch()
+    assert len(source.batch_files()) == 2
+    for frame in cached:
+        frame.unpersist()

@@ -66,6 +66,8 @@ _EVERY_RECORD = {"mode": "FAILFAST", "columnPruning": "false"}
 _BINARY_FILE_DDL = "path string, modificationTime timestamp, length long, content binary"
 _PATTERN = re.compile(r"[*?\[{\\]")
 _EVERY_FILE = {"maxFileAge": "36500d"}
+#: Spark returns the rows of an equal frame that the program has cached, which may be older. This makes no frame equal.
+_NOT_CACHED = {"mixedmode": "not-cached"}
 
 
 class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVersions):
@@ -81,7 +83,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._session = session
         self._source = source
         self._path = source.path if "://" in source.path else spark_path(source.path)
-        self._base = _base_path(source)
+        self._base = {**_NOT_CACHED, **_base_path(source)}
         self.schema = columns_of(session, source, self._path, where=where)
         check_header(source, self.schema.names, where=where)
         self._folders = PartitionFolders.of(source, self.schema)
@@ -106,11 +108,11 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         return self._whole(self._batch())
 
     def _batch(self) -> DataFrame:
+        texts = self._session.read.format("text").options(**_NOT_CACHED)
         if self._drift is not None:
-            return self._drifting(self._drift, self._list_batch, lambda: self._session.read.format("text"))
+            return self._drifting(self._drift, self._list_batch, lambda: texts)
         if self._is_text:
-            lines = self._session.read.format("text").options(**self._base)
-            return json_file_rows(self._with_partitions(lines), self.schema, self._source)
+            return json_file_rows(self._with_partitions(texts.options(**self._base)), self.schema, self._source)
         files = self._session.read.format(self._source.format).schema(self._read_schema)
         return self._good(files.options(**self._base, **self._record_options()).load(self._path))
 
@@ -123,7 +125,8 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         here.is_parsed_by_tasks = False
         here._session = session  # noqa: SLF001 - its own
         # a recursive search finds exactly these files, and does not look for columns in names of folders
-        reader, found = session.read.option("recursiveFileLookup", "true"), [escaped(path) for path in paths]
+        reader = session.read.options(**_NOT_CACHED, recursiveFileLookup="true")
+        found = [escaped(path) for path in paths]
         if self._drift is not None:
             assert self._source.format == "parquet", self._source
             files = reader.format("binaryFile").load(found).select("path", "length")
@@ -236,7 +239,7 @@ class FileSource(OpenSource, ChecksFiles, ReadsFilesAgain, NotesBeginning, HasVe
         self._whole(self._list_batch())
 
     def _list_batch(self) -> DataFrame:
-        files = self._session.read.format("binaryFile").options(**listing_options(self._source))
+        files = self._session.read.format("binaryFile").options(**_NOT_CACHED, **listing_options(self._source))
         return files.load(self._path).select("path", "length")
 
     def list_stream(self, admission: Admission) -> DataFrame:
