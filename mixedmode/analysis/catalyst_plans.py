@@ -17,6 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst_objects import companion, items_of, kind_of, rows_of, sequence_of
+from mixedmode.spark.active_session import active
 from mixedmode.spark.errors import REFUSALS, STREAM_IN_SUBQUERY, condition
 from mixedmode.spark.temporary_views import views
 
@@ -30,6 +31,11 @@ _OF_SUBQUERIES = ("PullupCorrelatedPredicates", "RewritePredicateSubquery")
 
 def analysed_plan(session: SparkSession, sql: str) -> _Java:
     """Return the analysed plan of a query or a command; a script is only parsed. Raise the exceptions of Spark."""
+    with active(session):
+        return _analysed(session, sql)
+
+
+def _analysed(session: SparkSession, sql: str) -> _Java:
     state: _Java = session._jsparkSession.sessionState()
     parsed = state.sqlParser().parsePlan(sql)
     if kind_of(parsed) == SCRIPT:

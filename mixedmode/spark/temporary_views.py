@@ -12,6 +12,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.spark.active_session import active
+
 __all__ = ["set_view", "views"]
 
 _Java = Any  # an object of the JVM
@@ -27,21 +29,29 @@ _entries: dict[SparkContext, _Entry] = {}  # one, of the Spark that runs; a stre
 def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[None]:
     """Register `frames` as temporary views, by their names, while the block runs. Views of these names come back."""
     catalog = _catalog(session)
-    before = {name: catalog.getRawTempView(name) for name in frames}
+    with active(session):
+        before = {name: catalog.getRawTempView(name) for name in frames}
     try:
-        for name, frame in frames.items():
-            set_view(session, name, frame)
+        with active(session):
+            for name, frame in frames.items():
+                _set(session, name, frame)
         yield
     finally:
-        for name, entry in before.items():
-            if entry.isDefined():
-                catalog.createTempView(name, entry.get(), True)
-            else:
-                catalog.dropTempView(name)
+        with active(session):
+            for name, entry in before.items():
+                if entry.isDefined():
+                    catalog.createTempView(name, entry.get(), True)
+                else:
+                    catalog.dropTempView(name)
 
 
 def set_view(session: SparkSession, name: str, frame: DataFrame) -> None:
     """Make a frame the temporary view of a name. A view of the same name is lost."""
+    with active(session):
+        _set(session, name, frame)
+
+
+def _set(session: SparkSession, name: str, frame: DataFrame) -> None:
     context = session.sparkContext
     entry = _entries.get(context)
     if entry is None:

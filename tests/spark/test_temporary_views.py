@@ -6,7 +6,9 @@ from threading import Barrier
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.spark import temporary_views
+from mixedmode.spark.active_session import active
 from mixedmode.spark.temporary_views import set_view, views
 
 
@@ -38,6 +40,19 @@ def test_views_of_the_session_and_of_an_outer_block_come_back(spark: SparkSessio
         assert number_in(spark, "mine") == 1
     finally:
         spark.catalog.dropTempView("mine")
+
+
+def test_names_are_compared_as_the_session_says_whatever_session_is_active(spark: SparkSession) -> None:
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "true")
+    rows(session, 1).createOrReplaceTempView("Mine")
+    for other in (spark, session):
+        with active(other):
+            with views(session, {"Mine": rows(session, 2)}):
+                assert number_in(session, "Mine") == 2
+                assert analysed_plan(session, "SELECT * FROM Mine WHERE number IN (SELECT number FROM Mine)").resolved()
+            assert number_in(session, "Mine") == 1
+            assert not session.catalog.tableExists("mine")
 
 
 def test_a_view_stays_until_another_one_has_its_name(spark: SparkSession) -> None:
