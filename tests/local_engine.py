@@ -8,6 +8,7 @@ the checkpoint folder and the sinks. Replaced are the analysis (mixedmode/testin
 import json
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -145,6 +146,10 @@ def _no_command() -> str:
 @dataclass(frozen=True, slots=True)
 class LocalEngine(Engine):
     """In the place of Spark, in a session of `local_session`."""
+
+    @override
+    def active(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @override
     def check(self) -> None:

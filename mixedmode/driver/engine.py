@@ -3,6 +3,7 @@
 The streaming query itself is not here: it belongs to the frame that `Inputs.stream` returns.
 """
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,6 +16,7 @@ from mixedmode.executor.dimensions import Dimensions
 from mixedmode.executor.protocol import Executor
 from mixedmode.executor.spark import SparkExecutor
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.spark.active_session import active
 from mixedmode.spark.workers import check_workers
 from mixedmode.time.window_range import WindowRange
 
@@ -26,6 +28,10 @@ class Engine:
     """Spark, as a run uses it. A test that runs jobs without Spark passes a subclass (RunOptions.engine)."""
 
     session: SparkSession
+
+    def active(self) -> AbstractContextManager[None]:
+        """Make the session the active one of this thread during a block."""
+        return active(self.session)
 
     def check(self) -> None:
         """Raise InvalidJobError if tasks cannot run here."""

@@ -98,17 +98,22 @@ def run_job(spec: JobSpec, where: Where, options: RunOptions) -> None:
         keep_checkpoints_private(spec)
         session = options.session or open_session(spec, log_folder=log_folder)
         engine = options.engine(session)
-        engine.check()
-        if options.session is None:
-            begin_workers(session)
-        analysis = _checked(engine, spec, where, options.within)
-        with _watched(engine, analysis, observer) as executor:
-            run = _Run(engine, spec, analysis, options, observer, executor)
-            if run.policy.mode == "batch":
-                run.run_batch()
-            else:
-                run.run_with_checkpoints()
+        with engine.active():
+            _run_in(engine, spec, where, options, observer)
         observer(PhaseBegan("ended"))
+
+
+def _run_in(engine: Engine, spec: JobSpec, where: Where, options: RunOptions, observer: Observer) -> None:
+    engine.check()
+    if options.session is None:
+        begin_workers(engine.session)
+    analysis = _checked(engine, spec, where, options.within)
+    with _watched(engine, analysis, observer) as executor:
+        run = _Run(engine, spec, analysis, options, observer, executor)
+        if run.policy.mode == "batch":
+            run.run_batch()
+        else:
+            run.run_with_checkpoints()
 
 
 @contextmanager

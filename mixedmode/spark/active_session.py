@@ -17,14 +17,20 @@ __all__ = ["active"]
 
 @contextlib.contextmanager
 def active(session: SparkSession) -> Iterator[None]:
-    """Make a session the active one of this thread while the block runs."""
+    """Make a session the active one of this thread while the block runs. Then it is the one of before again."""
+    known = SparkSession._activeSession  # PySpark's own, of all threads
     sessions = _sessions(session.sparkContext)
     before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
+    is_active = before.contains(session._jsparkSession)  # as mostly: each call of the JVM takes time
+    if not is_active:
+        sessions.setActiveSession(session._jsparkSession)
     try:
         yield
     finally:
-        if before.isDefined():
+        SparkSession._activeSession = known
+        if is_active:
+            pass
+        elif before.isDefined():
             sessions.setActiveSession(before.get())
         else:
             sessions.clearActiveSession()
