@@ -63,14 +63,22 @@ class Ranked:
             made = projected(session, source, {})
             below = {number: replaced(session, value, made) for number, value in below.items()}
             source = source.child()
+        keys = [id_of(one) for one in items_of(node.partitionSpec()) if _is_column(one)]
+        names, numbers = zip(*columns_of(plan.output()), strict=True)
+        shown = [values[number] for number in numbers]
+        renamed = _renamed(below, keys, [id_of(one) for one in shown if _is_column(one)])
+        now = {number: columns[other] for number, other in renamed.items()}
+        order = [
+            (id_of(one.child()), *_directions(one)) for one in items_of(node.orderSpec()) if _is_column(one.child())
+        ]
         return cls(
             source,
-            {number: (one, below[number]) for number, one in columns.items()},
-            [id_of(one) for one in items_of(node.partitionSpec()) if _is_column(one)],
-            [(id_of(one.child()), *_directions(one)) for one in items_of(node.orderSpec()) if _is_column(one.child())],
+            {number: (one, below[number]) for number, one in columns.items() if number not in renamed},
+            [renamed.get(number, number) for number in keys],
+            [(renamed.get(number, number), descending, first) for number, descending, first in order],
             rank,
-            tuple(Shown(name, values[number]) for name, number in columns_of(plan.output())),
-            tuple(conditions),
+            tuple(Shown(name, replaced(session, one, now)) for one, name in zip(shown, names, strict=True)),
+            tuple(replaced(session, one, now) for one in conditions),
         )
 
     @property
@@ -85,6 +93,21 @@ class Ranked:
         values = [one.value for one in self.shown]
         found = [at for at, one in enumerate(values) if _is_rank(one, number)]
         return found[0] if found else None
+
+
+def _renamed(values: Mapping[int, _Java], keys: Sequence[int], shown: Sequence[int]) -> dict[int, int]:
+    """Return {id of a key: id of a column that is shown in its place}, as in SELECT n AS m with PARTITION BY n.
+
+    values: {id: value} of the columns. shown: the ids of the columns that are shown. Spark makes two columns of the
+    value, and of a key that is not shown, no row would be found again.
+    """
+    others = [number for number in shown if number in values]
+    same = {
+        key: next((number for number in others if values[number].semanticEquals(values[key])), key)
+        for key in keys
+        if key not in shown
+    }
+    return {key: number for key, number in same.items() if key != number}
 
 
 def rank_limit(session: SparkSession, plan: _Java, view: str, place: int) -> int | None:

@@ -118,6 +118,8 @@ def renamed(session: SparkSession, column: _Java, name: str) -> _Java:
 
 def replaced(session: SparkSession, expression: _Java, values: Mapping[int, _Java]) -> _Java:
     """Return an expression with values in place of its columns."""
+    if not values:
+        return expression
     if kind_of(expression) == "AttributeReference":
         return values.get(id_of(expression), expression)
     return _with_children(session, expression, lambda one: replaced(session, one, values))

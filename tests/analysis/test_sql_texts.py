@@ -176,6 +176,31 @@ def test_a_row_number_is_the_rank_of_a_step_with_top(spark: SparkSession, table:
     assert [step.top.n for step in steps.steps.values() if isinstance(step, TopStep)] == [n]
 
 
+BY_K = f"row_number() OVER (PARTITION BY k ORDER BY k || 'x', {ALL}) AS n"
+
+
+@pytest.mark.parametrize(
+    ("sql", "keys"),
+    [
+        (f"SELECT m, n, s FROM (SELECT k AS m, s, {BY_K} FROM t) WHERE n <= 2", ["m"]),
+        (f"SELECT a, b, n FROM (SELECT k AS a, k AS b, {BY_K} FROM t WHERE k <> 'b') WHERE n <= 2 AND a > 'a'", ["a"]),
+        (f"SELECT k, m, n FROM (SELECT k, k AS m, {BY_K} FROM t) WHERE n <= 2", ["k"]),
+        (f"SELECT u, s, n FROM (SELECT upper(k) AS u, k, s, {OTHER} AS n FROM t) WHERE n <= 2", ["u", "s"]),
+        (f"SELECT m, n FROM (SELECT k AS m, {BY_K} FROM t QUALIFY k > 'a' AND n <= 2)", ["m"]),
+    ],
+)
+def test_a_key_of_a_row_number_has_the_name_that_the_query_gives_it(
+    spark: SparkSession, table: DataFrame, sql: str, keys: list[str]
+) -> None:
+    """Otherwise the rows had no key, and an output could not find a row again."""
+    skip_unknown(spark, sql)
+    steps = BatchSteps(spark, {"t": table})
+    with views(spark, {"t": table}):
+        expected = spark.sql(sql).collect()
+    assert Counter(steps.rows(sql)) == Counter(tuple(row) for row in expected)
+    assert [list(step.key_by) for step in steps.steps.values() if isinstance(step, TopStep)] == [keys]
+
+
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
