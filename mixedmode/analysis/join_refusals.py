@@ -13,8 +13,9 @@ AS_VALUE = (
     "use LEFT JOIN (SELECT DISTINCT id FROM p) q ON q.id = o.id, and q.id IS NOT NULL. found=IN or EXISTS as a value"
 )
 _NO_KEY = (
-    "rows of two inputs meet by key. Add the columns in which they are equal to ON, such as a.id = b.id, or make one "
-    "of them a broadcast input of a function. found=a join without an equality"
+    "rows of two inputs meet by key. Add the columns in which they are equal to ON, such as a.id = b.id (a.id <=> b.id "
+    "is no key, as NULL equals NULL in it), or make one of the inputs a broadcast input of a function. found=a join "
+    "without an equality"
 )
 _NOT_IN = (
     "NOT IN returns no row at all as soon as the subquery has a NULL, so one record could retract the whole result. "
