@@ -1,4 +1,4 @@
-"""How many random cases the tests have: each its own number, times RANDOM_CASES of the environment (1 by default)."""
+"""The number of random cases of a test: its own, times RANDOM_CASES of the environment (1 by default)."""
 
 import os
 
