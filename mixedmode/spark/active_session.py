@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -28,12 +29,12 @@ def active(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         SparkSession._activeSession = known
-        if is_active:
-            pass
-        elif before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()
+        if not is_active:
+            with contextlib.suppress(Py4JError):  # Spark may have ended, and the error of the block says so
+                if before.isDefined():
+                    sessions.setActiveSession(before.get())
+                else:
+                    sessions.clearActiveSession()
 
 
 @lru_cache(maxsize=1)
