@@ -29,9 +29,7 @@ USES: dict[str, Callable[[Job], object]] = {
 }
 
 
-@pytest.mark.parametrize(
-    "use", [Job.explain, Job.validate, lambda job: job.run(until="idle")], ids=["explain", "validate", "run"]
-)
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
 def test_a_job_with_a_dimension_leaves_the_session_of_the_program_active(
     spark: SparkSession, tmp_path: Path, use: Callable[[Job], object]
 ) -> None:
