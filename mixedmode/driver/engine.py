@@ -16,7 +16,7 @@ from mixedmode.executor.dimensions import Dimensions
 from mixedmode.executor.protocol import Executor
 from mixedmode.executor.spark import SparkExecutor
 from mixedmode.plan.keyed_operators import Where
-from mixedmode.spark.active_session import active
+from mixedmode.spark.active_session import active_in_job
 from mixedmode.spark.workers import check_workers
 from mixedmode.time.window_range import WindowRange
 
@@ -31,7 +31,7 @@ class Engine:
 
     def active(self) -> AbstractContextManager[None]:
         """Make the session the active one of this thread during a block."""
-        return active(self.session)
+        return active_in_job(self.session)
 
     def check(self) -> None:
         """Raise InvalidJobError if tasks cannot run here."""
@@ -42,7 +42,8 @@ class Engine:
 
         within: windows of event time over records get only the records in this range of time.
         """
-        return analyse(self.session, spec, where, within=within)
+        with self.active():
+            return analyse(self.session, spec, where, within=within)
 
     def inputs(self, spec: JobSpec, analysis: Analysis) -> Inputs:
         """Return the inputs of a job."""

@@ -13,7 +13,7 @@ from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.sinks.files import SinkTask
-from mixedmode.spark.active_session import active
+from mixedmode.spark.active_session import active_in_job
 from mixedmode.spark.errors import errors_explained
 from mixedmode.spark.session import cores, open_session
 
@@ -35,7 +35,7 @@ def plan_job(spec: JobSpec, where: Where, *, connects: bool = False) -> PlannedJ
         session = open_session(spec)
         found = [*library_problems(spec, where), *option_problems(session, spec, where)]
         analysis = None
-        with active(session), collecting(found):
+        with active_in_job(session), collecting(found):
             analysis = analyse(session, spec, where)
             _check_files(spec, analysis.plan, where)
         if connects:
@@ -54,7 +54,7 @@ def further_mistakes(job: FaultyJob) -> list[MixedmodeError]:
     if job.parts is not None:
         with collecting(found), errors_explained("not kept"):
             session = open_session(job.parts.spec)
-            with active(session):
+            with active_in_job(session):
                 examine(session, job.parts, job.document.where, found)
     return [error for error in found if isinstance(error, InvalidJobError)]
 

@@ -13,28 +13,40 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-__all__ = ["active"]
+__all__ = ["active", "active_in_job"]
 
 
 @contextlib.contextmanager
 def active(session: SparkSession) -> Iterator[None]:
     """Make a session the active one of this thread while the block runs. Then it is the one of before again."""
-    known = SparkSession._activeSession  # PySpark's own, of all threads
     sessions = _sessions(session.sparkContext)
     before = sessions.getActiveSession()
-    is_active = before.contains(session._jsparkSession)  # as mostly: each call of the JVM takes time
-    if not is_active:
-        sessions.setActiveSession(session._jsparkSession)
+    if before.contains(session._jsparkSession):  # as mostly: each call of the JVM takes time
+        yield
+        return
+    sessions.setActiveSession(session._jsparkSession)
     try:
         yield
     finally:
+        with contextlib.suppress(Py4JError):  # Spark may have ended, and the error of the block says so
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
+
+
+@contextlib.contextmanager
+def active_in_job(session: SparkSession) -> Iterator[None]:
+    """Do the same for a job, whose frames of Python's rows also change what PySpark returns as the active session.
+
+    That is one for all threads of the program. It is the one of before again, too.
+    """
+    known = SparkSession._activeSession
+    try:
+        with active(session):
+            yield
+    finally:
         SparkSession._activeSession = known
-        if not is_active:
-            with contextlib.suppress(Py4JError):  # Spark may have ended, and the error of the block says so
-                if before.isDefined():
-                    sessions.setActiveSession(before.get())
-                else:
-                    sessions.clearActiveSession()
 
 
 @lru_cache(maxsize=1)

@@ -31,13 +31,11 @@ def views(session: SparkSession, frames: Mapping[str, DataFrame]) -> Iterator[No
     catalog = _catalog(session)
     with active(session):
         before = {name: catalog.getRawTempView(name) for name in frames}
-    try:
-        with active(session):
+        try:
             for name, frame in frames.items():
                 _set(session, name, frame)
-        yield
-    finally:
-        with active(session):
+            yield
+        finally:
             for name, entry in before.items():
                 if entry.isDefined():
                     catalog.createTempView(name, entry.get(), True)

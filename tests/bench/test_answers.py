@@ -109,7 +109,7 @@ def test_other_columns_are_a_wrong_answer(folder: Path) -> None:
     assert "its columns are k, n, sum, not k, n, total" in message(TINY, folder, rows)
 
 
-@settings(max_examples=8)
+@settings(max_examples=random_cases(8))
 @given(st.permutations(bag()), st.floats(-9e-10, 9e-10))
 def test_a_bag_may_hold_a_row_twice_and_have_other_last_digits(folder: Path, rows: Rows, error: float) -> None:
     workload = replace(BAG, answer=f"{BAG.answer} UNION ALL {BAG.answer}")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from mixedmode.job import Job, Sink, Source, Stream
 from mixedmode.testing import run_graph
+from tests.random_cases import random_cases
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 Kind = Literal["as-of", "interval", "regular"]
@@ -72,7 +73,7 @@ def answer(found: Sequence[Row]) -> Counter[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(left=some_rows, right=some_rows, cut=st.integers(0, 10))
-@settings(max_examples=6)
+@settings(max_examples=random_cases(6))
 def test_several_key_columns_are_equal_together_and_null_is_equal_to_nothing(
     kind: Kind, left: list[Any], right: list[Any], cut: int
 ) -> None:
@@ -92,7 +93,7 @@ def test_several_key_columns_are_equal_together_and_null_is_equal_to_nothing(
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(given_rows=some_rows)
-@settings(max_examples=8)
+@settings(max_examples=random_cases(8))
 def test_a_join_of_a_stream_with_itself_and_a_join_of_that_join(kind: Kind, given_rows: list[Any]) -> None:
     rows = rows_of(given_rows, 0)
     made = job()

@@ -133,7 +133,10 @@ def test_which_registers_are_invertible_is_pinned() -> None:
 
 def test_a_slice_without_a_value_has_doubles_in_its_columns() -> None:
     for register in ROUNDED:
-        parts_of(register, pa.float64(), [(0, 0, None), (1, 0, None)])
+        _, found = parts_of(register, pa.float64(), [(0, 0, None), (1, 0, None)])
+        types = [part.to_arrow().type for part in found]
+        assert types == list(register.fields)
+        assert pa.float64() in types
 
 
 def test_limbs_carry_so_that_sums_of_sums_cannot_overflow() -> None:

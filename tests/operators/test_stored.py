@@ -66,7 +66,7 @@ def table_after(changes: Sequence[KeyedChanges], before: dict[Any, Any]) -> dict
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("schema", [TEXT_KEY, WIDE_KEY], ids=["one column", "three columns"])
-@settings(max_examples=12)
+@settings(max_examples=random_cases(12))
 @given(epochs=changelogs(ROW, max_epochs=5), at=st.integers(0, 4))
 def test_the_table_that_is_given_once_is_the_one_that_all_changes_make(
     new_state: Callable[[], State], kind: str, schema: KeySchema, epochs: list[LogEpoch], at: int

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.job import Job, Sink, Source
-from mixedmode.spark.active_session import active
+from mixedmode.spark.active_session import active_in_job
 from tests.harness import SPARK, output_rows, write_json
 
 pytestmark = pytest.mark.spark
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 def test_a_session_is_the_active_one_during_a_block(spark: SparkSession) -> None:
     other = spark.newSession()
     spark.createDataFrame([], "id long")  # makes its session the active one
-    with active(other):
+    with active_in_job(other):
         other.createDataFrame([], "id long")
         assert SparkSession.getActiveSession() is other
     assert SparkSession.getActiveSession() is spark

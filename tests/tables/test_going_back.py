@@ -218,7 +218,7 @@ def test_any_rollbacks_and_restored_savepoints_leave_the_rows_of_the_epochs_that
 def test_the_same_in_postgres(database: Database, tmp_path: Path) -> None:
     numbers = itertools.count()
 
-    @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=random_cases(12), deadline=None, suppress_health_check=list(HealthCheck))
     @given(STEPS, st.sampled_from([("k",), ()]))
     def check(steps: list[tuple[str, object, object]], keys: tuple[str, ...]) -> None:
         place = Place("postgres", tmp_path / str(next(numbers)), database.url)

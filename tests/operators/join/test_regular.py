@@ -219,7 +219,7 @@ def blockwise(operator: RegularJoinOperator, backend: KeyedStateBackend, rows: W
 @pytest.mark.parametrize("condition", [None, ABOVE])
 @pytest.mark.parametrize("kind", KINDS)
 @given(added=st.lists(ROWS, max_size=16), retracted=st.lists(st.integers(0, 50), max_size=4))
-@settings(max_examples=12)
+@settings(max_examples=random_cases(12))
 def test_a_key_that_does_not_fit_in_memory_is_joined_in_blocks(
     kind: JoinType, condition: Condition | None, added: list[Row], retracted: list[int]
 ) -> None:
