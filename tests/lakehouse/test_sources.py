@@ -5,6 +5,7 @@ import threading
 from datetime import UTC
 from functools import partial
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -71,6 +72,25 @@ def test_a_table_is_read_from_a_commit_on(spark: SparkSession, tmp_path: Path, k
             assert batches(opened.stream(Admission()), tmp_path / name) == [[2, 3]], name
             with pytest.raises(InvalidJobError, match=r"only as a stream, and batch mode has none. Remove `starting`"):
                 opened.batch()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_frame_that_the_program_has_cached_is_not_read_in_place_of_the_table(
+    spark: SparkSession, tmp_path: Path, kind: Format
+) -> None:
+    """The second commit is one of another program: after its own, Spark reads anew what it has cached."""
+    table, first, both = (tmp_path / "db" / name for name in ("in", "first", "both"))
+    add(spark, kind, table, PIECES[0])
+    copytree(table, first)
+    add(spark, kind, table, PIECES[1])
+    table.rename(both)
+    first.rename(table)
+    cached = spark.read.format(kind).load(str(table)).cache()
+    assert cached.count() == 1
+    copytree(both, table, dirs_exist_ok=True)
+    rows = open_source(spark, source(kind, table, bounded=True), where="sources.t").batch().collect()
+    assert sorted(row.price for row in rows) == [1, 2]
+    cached.unpersist()
 
 
 def test_a_start_that_the_table_does_not_have_is_told(spark: SparkSession, tmp_path: Path) -> None:

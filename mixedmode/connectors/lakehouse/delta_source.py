@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from mixedmode.config.calls import quoted
 from mixedmode.connectors.lakehouse.source import NO_LIMIT, LakehouseSource
+from mixedmode.connectors.lakehouse.spec import CHOOSES_VERSION
 from mixedmode.errors import InvalidJobError
 from mixedmode.sources.source import Admission, ChecksReading
 
@@ -16,6 +17,8 @@ __all__ = ["DeltaSource"]
 
 #: options of Delta's reader, in lower case, with which a stream reads past commits that remove rows
 _SKIPS_REMOVALS = ("skipchangecommits", "ignoredeletes", "ignorechanges")
+#: those with which a batch reads something else than the table as it is
+_READS_OTHERS = {*CHOOSES_VERSION, "readchangefeed", "readchangedata"}
 _READ_ANEW = "Give the job a new execution.checkpointing.dir and output: it then reads the table as it is now."
 _BEGIN_LATER = (
     "Name a version or a time after the RESTORE in `starting`, and give the job a new execution.checkpointing.dir; or "
@@ -29,7 +32,7 @@ class DeltaSource(LakehouseSource, ChecksReading):
     @override
     def batch(self) -> DataFrame:
         if self.source.starting is None:
-            return self.read(self.options)
+            return self.read({**self.options, **self._version()})
         msg = (
             f"{self.where}: Delta reads a table from a version on only as a stream, and batch mode has none. "
             f"Remove `starting`, or set execution.runtime-mode to mixed. place={self.source.place}"
@@ -94,6 +97,13 @@ class DeltaSource(LakehouseSource, ChecksReading):
         # with its time, because a table that was dropped and created again has the same numbers
         (newest,) = history.selectExpr("version", "date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS') AS at").collect()
         return f"version {newest.version} of {newest.at}", {"versionAsOf": str(newest.version)}
+
+    def _version(self) -> dict[str, str]:
+        """Return the option that reads the newest version, unless the options of the job say what a batch reads.
+
+        Without a version, Spark returns the rows of an equal frame that the program has cached, which may be older.
+        """
+        return {} if _READS_OTHERS & {name.lower() for name in self.options} else self.newest_version()[1]
 
     def _start(self) -> dict[str, str]:
         starting = self.source.starting
