@@ -356,6 +356,14 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
             f"FROM ({HOURS})) WHERE place = 1"
         ),
         (
+            "SELECT p, o, n, place FROM (SELECT w AS p, k AS o, n, row_number() OVER (PARTITION BY w ORDER BY n DESC, "
+            f"k) AS place FROM ({HOURS})) WHERE place <= 2"
+        ),
+        (
+            "SELECT o, v, place FROM (SELECT k AS o, v, row_number() OVER (PARTITION BY k ORDER BY "
+            f"{ALL}) AS place FROM t) WHERE place <= 2"
+        ),
+        (
             f"SELECT day, max(m) AS m FROM (SELECT date(w.start) AS day, w, max(n) AS m FROM ({HOURS}) GROUP BY w, 1) "
             "GROUP BY day"
         ),
