@@ -380,7 +380,7 @@ class _Walk:
         self._inputs.relations[upsert.operator_id] = [given]
         self._append(upsert, where)
         own = Reads((upsert.operator_id,), stages=(upsert.operator_id,), upstream=reads.upstream)
-        self._results[name] = result_of_stage(upsert, own, where)
+        self._results[name] = result_of_stage(upsert, own, where, given.frame.columns)
 
     def _begin_with(self, frame: DataFrame) -> None:
         """Note the input of a map or keyed step, if it is the first one."""

@@ -32,11 +32,17 @@ def check_has_key(stage: KeyedStage, where: str) -> None:
         raise InvalidJobError(msg)
 
 
-def result_of_stage(stage: KeyedStage, reads: Reads, where: str) -> ResultPlan:
-    """Return the output of the rows of a stage, which its own subtasks write. Raise InvalidJobError without a key."""
+def result_of_stage(stage: KeyedStage, reads: Reads, where: str, columns: Sequence[str] = ()) -> ResultPlan:
+    """Return the output of the rows of a stage, which its own subtasks write.
+
+    columns: those of the rows of which the stage makes upserts; the output has them in this order. () if the stage is
+    a step, whose order its rows keep. Raise InvalidJobError, beginning with `where`, without a key.
+    """
     check_has_key(stage, where)
     key = tuple(field.name for field in stage.operator.output_key)
-    return ResultPlan(reads, stage.operator.output_fields, key)
+    places = {name: place for place, name in enumerate(columns)}
+    fields = sorted(stage.operator.output_fields, key=lambda field: places.get(field.name, -1))
+    return ResultPlan(reads, tuple(fields), key)
 
 
 def has_key(stage: KeyedStage, key: Sequence[str]) -> bool:

@@ -78,7 +78,7 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True)
 class ResultPlan:
-    """An output of whole rows: what it reads, its columns, and its key, () for rows that are never updated.
+    """An output of whole rows: what it reads, its columns in order, and its key, () for rows that are never updated.
 
     If it reads the rows of one stage as they are, this stage writes them (`stage`). All other rows are only added.
     """
@@ -183,9 +183,10 @@ class JobPlan:
         by_maps = bool(self.maps and self.strategies)
         return None if by_maps or self.measures_first else next(iter(self.entries))
 
-    def results_of(self, operator_id: str) -> tuple[str, ...]:
-        """Return the names of the results that a stage writes."""
-        return tuple(name for name, result in self.results.items() if result.stage == operator_id)
+    def results_of(self, operator_id: str) -> Mapping[str, tuple[str, ...]]:
+        """Return {name of a result that a stage writes: its columns, in their order}."""
+        found = {name: result.fields for name, result in self.results.items() if result.stage == operator_id}
+        return {name: tuple(field.name for field in fields) for name, fields in found.items()}
 
     @property
     def listed(self) -> Mapping[str, int | None]:

@@ -7,7 +7,7 @@ driver's manifest names them, so a failed attempt leaves only garbage files, whi
 import json
 import logging
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import group_range
 from mixedmode.log import FIELDS
 from mixedmode.operators.fan_out import FanOut
-from mixedmode.operators.interface import Changes, SideRows, SubtaskContext
+from mixedmode.operators.interface import OP_COLUMN, Changes, SideRows, SubtaskContext
 from mixedmode.operators.process import SKIPPED_TAG
 from mixedmode.operators.running import outputs_of, sorter_for
 from mixedmode.plan.stages import KeyedStage
@@ -53,7 +53,7 @@ _logger = logging.getLogger(__name__)
 class SubtaskTask:
     """Everything that a subtask needs in one epoch. `state` is None in batch mode.
 
-    `sinks`: by output name, of this stage. `results`: the names of the outputs that get the rows of the stage.
+    `sinks`: by output name, of this stage. `results`: {name of an output that gets the rows of the stage: its columns}.
     `is_inner`: other stages, or sql before an output, read these rows, too.
     `waits_for_end`: the operator declares that it emits no rows in this epoch. `output_schema`: the columns of the
     rows, or BLOCK_FIELD, if the stage is an inner one, and the report in the last column. `seen`: the progress of the
@@ -71,7 +71,7 @@ class SubtaskTask:
     memory: MemoryShares
     state: StateTask | None
     sinks: Mapping[str, SinkTask]
-    results: tuple[str, ...]
+    results: Mapping[str, Sequence[str]]
     is_inner: bool
     waits_for_end: bool
     output_schema: pa.Schema
@@ -189,8 +189,8 @@ class _SubtaskRun:
         if task.results:
             with self._profile.stage("write output"):
                 rows = output.upserts()
-                for name in task.results:
-                    self._outputs[name].write(rows)
+                for name, columns in task.results.items():
+                    self._outputs[name].write(rows.select([*columns, OP_COLUMN]))
             count = rows.num_rows
         if task.is_inner:
             rows = rows_emitted(output, task.stage)

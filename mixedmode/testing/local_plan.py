@@ -209,11 +209,12 @@ class _Walk:
         upserts = {name: self._upserts(name, ref) for name, ref in self._spec.graph.outputs.items()}
         results = {}
         for name, ref in self._spec.graph.outputs.items():
-            stage, reads = upserts[name] or self._stage_of(self._names[ref]), self._reads([ref])
+            given, reads = self._stage_of(self._names[ref]), self._reads([ref])
+            stage, columns = upserts[name] or given, [field.name for field in given.operator.output_fields]
             if upserts[name] is not None:
                 reads = Reads((stage.operator_id,), stages=(stage.operator_id,), upstream=reads.upstream)
             where = self._where("sink") if name == MAIN else self._where("outputs", name, "from")
-            results[name] = result_of_stage(stage, reads, where)
+            results[name] = result_of_stage(stage, reads, where, columns)
         read = {name for stage in self._stages.values() for name in stage.reads.upstream}
         plan = JobPlan(
             stages=(*self._stages.values(), *(stage for stage in upserts.values() if stage is not None)),

@@ -367,6 +367,7 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
             f"SELECT day, max(m) AS m FROM (SELECT date(w.start) AS day, w, max(n) AS m FROM ({HOURS}) GROUP BY w, 1) "
             "GROUP BY day"
         ),
+        "SELECT count(*) AS n, s, avg(v) AS mean, k FROM t GROUP BY k, s HAVING count(*) > 1",
         "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",
         "SELECT count(*) AS n, sum(v) / count(v) AS mean, max(at) AS last FROM t WHERE v > 1 HAVING count(*) > 2",
         "SELECT avg(n) AS mean, max(n) FROM (SELECT k, s, count(*) AS n FROM t GROUP BY k, s)",

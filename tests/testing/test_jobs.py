@@ -148,6 +148,12 @@ def test_an_output_with_a_name_is_asked_for_by_its_name() -> None:
             rows_of()
 
 
+def test_the_columns_of_an_output_keep_their_order_whatever_its_key_is() -> None:
+    most = orders().key_by("customer").aggregate(total="sum(amount)", latest="max(at)")
+    outputs = run_graph(most.write(Sink.console(), key=["latest"]), {"orders": ROWS})
+    assert [list(row) for row in outputs.table()] == [["customer", "total", "latest"]] * 3
+
+
 def test_the_longest_names_of_steps_and_outputs_are_no_longer_than_a_disk_allows() -> None:
     step, output = "s" * 200, "o" * 200
     job = orders(parallelism=2, max_parallelism=32768)
