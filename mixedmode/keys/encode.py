@@ -33,7 +33,7 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.keys.arrow import I64, U8, AnyNumpy, Bools
-from mixedmode.keys.rows import BinaryRows, binary_rows, read_at
+from mixedmode.keys.rows import BinaryRows, binary_rows, cut, read_at
 from mixedmode.keys.values import from_ordered, payload_words, to_ordered, valid_mask
 
 _TYPES_KEPT = 1024  # a read of one key would work out the layout of its key several times
@@ -117,7 +117,7 @@ def decode_keys(keys: pa.Array, schema: KeySchema) -> list[pa.Array]:
             _check_inside(rows, at, schema)
             if (read_at(rows.data, "<u2", end if valid is None else end[valid]) != 0).any():  # the terminator
                 raise CorruptStateError(_not_a_key(schema))
-            columns.append(_restore(_slices(rows.data, start, end, valid), schema, first))
+            columns.append(_restore(cut(rows.data, start, end, valid), schema, first))
         else:
             columns += _decode_fixed(rows, at, fields)
             at = at + _record(fields).itemsize
@@ -237,22 +237,6 @@ def _restore(payload: Any, schema: KeySchema, column: int) -> pa.Array:
     except pa.ArrowInvalid as error:  # a string that is not UTF-8
         raise CorruptStateError(_not_a_key(schema)) from error
     return restored
-
-
-def _slices(data: U8, start: I64, end: I64, valid: Bools | None) -> pa.Array:
-    """Return data[start[i]:end[i]] for each row, NULL where not `valid`.
-
-    The slices do not overlap, so they are every second item of one Arrow array whose offsets are all bounds in order.
-    """
-    n = len(start)
-    if n == 0:
-        return pa.array([], pa.large_binary())
-    bounds = np.empty(2 * n, dtype=np.int64)
-    bounds[0::2], bounds[1::2] = start, end
-    pieces = pa.Array.from_buffers(pa.large_binary(), 2 * n - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
-    every_second = np.arange(0, 2 * n, 2)
-    taken: pa.Array = pc.take(pieces, pa.array(every_second, mask=None if valid is None else ~valid))
-    return taken
 
 
 def _valid(markers: AnyNumpy) -> Bools | None:

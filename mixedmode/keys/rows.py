@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from mixedmode.keys.arrow import I64, U8, U64, AnyNumpy, from_buffer
+from mixedmode.keys.arrow import I64, U8, U64, AnyNumpy, Bools, from_buffer
 
 WORD_BYTES = 8
 #: by length in bytes: the mask of the bits of a little-endian word that belong to a row of this length
@@ -59,6 +60,21 @@ def read_at(data: U8, dtype: npt.DTypeLike, positions: I64) -> AnyNumpy:
     windows: AnyNumpy = np.ndarray((max(len(data) - type_.itemsize + 1, 0),), type_, data, 0, (1,))
     gathered: AnyNumpy = windows[positions]
     return gathered
+
+
+def cut(data: U8, starts: I64, ends: I64, valid: Bools | None = None) -> pa.LargeBinaryArray:
+    """Return data[starts[i]:ends[i]] for each row, NULL where not `valid`. The ranges ascend and do not overlap.
+
+    So they are every second item of one Arrow array whose offsets are all bounds in order.
+    """
+    n = len(starts)
+    if n == 0:
+        return pa.array([], pa.large_binary())
+    bounds = np.empty(2 * n, dtype=np.int64)
+    bounds[0::2], bounds[1::2] = starts, ends
+    pieces = pa.Array.from_buffers(pa.large_binary(), 2 * n - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    every_second = pa.array(np.arange(0, 2 * n, 2), mask=None if valid is None else ~valid)
+    return pc.take(pieces, every_second)
 
 
 def first_words(rows: BinaryRows) -> U64:

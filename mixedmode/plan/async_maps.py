@@ -9,6 +9,7 @@ from mixedmode.config.steps import operator_id
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapOperator, CallSettings, problem_of
+from mixedmode.operators.row_columns import is_storable
 from mixedmode.plan.fingerprint import async_map_fingerprint
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
@@ -89,15 +90,10 @@ def answer_problems(
                 f"column={field.name}"
             )
             yield InvalidJobError(msg)
-        if step.remember_ms is None:
-            continue
-        try:
-            KeySchema((field,))
-        except InvalidJobError:
+        if step.remember_ms is not None and not is_storable(field.type):
             msg = (
                 f"{where('output')}: a remembered answer has no column of this type. Let the class return the value as "
-                "text, such as JSON, and take it apart with from_json in a sql step after this one; or remove "
-                f"`remember`. column={field.name}, type={field.type}"
+                f"text, or remove `remember`. column={field.name}, type={field.type}"
             )
             yield InvalidJobError(msg)
 

@@ -11,13 +11,13 @@ from mixedmode.config.step_outputs import FunctionStep, broadcasts_of, function_
 from mixedmode.config.steps import ProcessStep
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate.values import has_order
 from mixedmode.operators.process import BroadcastInput, Broadcasts, CoProcessOperator, ProcessOperator
 from mixedmode.plan.join_operators import JoinedInput, no_event_time_of
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.side_outputs import LATE
 from mixedmode.plan.stages import KeyedStage, Side
+from mixedmode.plan.stored_types import unstorable
 
 __all__ = ["broadcast_problems", "with_broadcasts"]
 
@@ -34,12 +34,12 @@ def broadcast_problems(
     for main in mains:
         if main.event_time is None and isinstance(step, ProcessStep):
             found.append(no_event_time_of(main, where(*path, "broadcast")))
-        found += _unkept(main.fields, where(*path, "broadcast"), main.alias)
+        found += unstorable(main.fields, where(*path, "broadcast"), alias=main.alias)
     for one, (name, spec) in zip(given, broadcasts_of(step).items(), strict=True):
         place = where(*path, "broadcast", name)
         if one.event_time is None:
             found.append(no_event_time_of(one, place))
-        found += _unkept(one.fields, place, one.alias)
+        found += unstorable(one.fields, place, alias=one.alias)
         try:
             made = _input(name, spec, one, place)
         except InvalidJobError as error:
@@ -144,16 +144,3 @@ def _identity(given: BroadcastInput) -> Mapping[str, object]:
         "columns": [{"name": field.name, "type": str(field.type)} for field in given.fields],
         "key": [names[index] for index in given.key],
     }
-
-
-def _unkept(fields: Sequence[pa.Field], place: str, alias: str) -> list[InvalidJobError]:
-    """Return the mistake of each column whose values cannot be kept while a row waits."""
-    found = []
-    for field in fields:
-        if not has_order(field.type):
-            msg = (
-                f"{place}: a column of this type cannot be kept while a row waits. Leave it out in a sql step before, "
-                f"or cast it there, as with to_json. input={alias}, column={field.name}, type={field.type}"
-            )
-            found.append(InvalidJobError(msg))
-    return found

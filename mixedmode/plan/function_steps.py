@@ -12,7 +12,6 @@ from mixedmode.config.steps import operator_id
 from mixedmode.config.windows import WINDOW_COLUMNS, SessionSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate.values import has_order
 from mixedmode.operators.classes import ClassSource
 from mixedmode.operators.co_group import CO_GROUP_FUNCTION, CoGroupBase, CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.join import LEFT, RIGHT, JoinLayout
@@ -24,6 +23,7 @@ from mixedmode.plan.keyed_operators import Where, time_windows
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.process_classes import process_reference
 from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.stored_types import unstorable
 
 __all__ = ["co_group_stage", "co_process_stage", "function_reference", "grouped_fields", "untimed_inputs"]
 
@@ -115,14 +115,8 @@ def co_group_stage(
     own_id, spec = operator_id(step, upstream.keyed_before), step.co_group
     sides = (inputs[LEFT].fields, inputs[RIGHT].fields)
     for side, given in zip(sides, inputs, strict=True):
-        for field in side:
-            if not has_order(field.type):
-                msg = (
-                    f"{where('co-group')}: a column of this type cannot be kept while a row waits. Leave it out in a "
-                    f"sql step before, or cast it there, as with to_json. input={given.alias}, column={field.name}, "
-                    f"type={field.type}"
-                )
-                raise InvalidJobError(msg)
+        for problem in unstorable(side, where("co-group"), alias=given.alias):
+            raise problem
     times = (str(inputs[LEFT].event_time), str(inputs[RIGHT].event_time))
     key_fields = tuple(key.field for key in keys)
     common: dict[str, Any] = {

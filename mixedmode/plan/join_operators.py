@@ -11,7 +11,6 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.expressions import Query
 from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate.values import has_order
 from mixedmode.operators.join import (
     LEFT,
     RIGHT,
@@ -26,6 +25,7 @@ from mixedmode.operators.join import (
 )
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stored_types import unordered, unstorable
 
 __all__ = [
     "JoinKey",
@@ -193,12 +193,13 @@ def join_problems(
     step: JoinStep, inputs: tuple[JoinedInput, JoinedInput], selected: Selection, where: Where
 ) -> list[InvalidJobError]:
     """Return the mistakes of a join whose key and selection are right."""
+    place = where("join", "select")
     if step.join.is_regular:
-        return _no_orders(_sides(selected, []), where)
+        return _unstorable(_sides(selected, []), place)
     kind = "within" if step.join.as_of is None else "as-of"
     found = [no_event_time_of(one, where("join", kind)) for one in inputs if one.event_time is None]
     if step.join.as_of is None:
-        return [*found, *_no_orders(_sides(selected, []), where)]
+        return [*found, *_unstorable(_sides(selected, []), place)]
     try:
         ties, deleted = _own_columns(step, inputs[RIGHT], where)
     except InvalidJobError as error:
@@ -209,8 +210,8 @@ def join_problems(
             f"column={deleted.name}, type={deleted.type}"
         )
         found.append(InvalidJobError(msg))
-    sides = _sides(selected, ties)
-    return [*found, *_no_orders(sides, where)]
+    found += unordered([(tie.name, tie.type) for tie in ties], where("join", "as-of", "tie-break"))
+    return [*found, *_unstorable(_sides(selected, []), place)]
 
 
 def _own_columns(step: JoinStep, right: JoinedInput, where: Where) -> tuple[list[pa.Field], pa.Field | None]:
@@ -275,13 +276,5 @@ def no_event_time_of(given: JoinedInput, where: str) -> InvalidJobError:
     return InvalidJobError(msg)
 
 
-def _no_orders(sides: Sequence[Sequence[pa.Field]], where: Where) -> list[InvalidJobError]:
-    return [_no_order(field, where) for fields in sides for field in fields if not has_order(field.type)]
-
-
-def _no_order(field: pa.Field, where: Where) -> InvalidJobError:
-    msg = (
-        f"{where('join', 'select')}: a column of this type cannot be kept while a row waits. Leave it out of `select`, "
-        f"or cast it in a sql step before, as with to_json. column={field.name}, type={field.type}"
-    )
-    return InvalidJobError(msg)
+def _unstorable(sides: Sequence[Sequence[pa.Field]], where: str) -> list[InvalidJobError]:
+    return [problem for fields in sides for problem in unstorable(fields, where)]

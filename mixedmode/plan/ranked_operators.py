@@ -8,11 +8,11 @@ import pyarrow as pa
 from mixedmode.config import DeduplicateStep, OrderBy, TopStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
-from mixedmode.operators.aggregate.values import has_order
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.top import OrderColumn, RowLayout, TopOperator
 from mixedmode.plan.fingerprint import Fingerprint, ranked_fingerprint
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.stored_types import unordered, unstorable
 
 _EVENT_TIME = OrderColumn(pa.int64(), descending=False, nulls_first=True)
 
@@ -95,15 +95,9 @@ def deduplicate_operator(
 
 
 def check_types(columns: RankedColumns, where: str) -> None:
-    """Raise InvalidJobError, beginning with `where`, for a column that has no order, by which ties are broken."""
-    types = {field.name: field.type for field in columns.row.values()} | dict(columns.order)
-    for name, data_type in types.items():
-        if not has_order(data_type):
-            msg = (
-                f"{where}: the step orders rows by all their columns, and this type has no order here. Leave the "
-                f"column out in a sql step before, or cast it, as with to_json. column={name}, type={data_type}"
-            )
-            raise InvalidJobError(msg)
+    """Raise InvalidJobError, beginning with `where`, for a column that cannot be stored or ordered by."""
+    for problem in (*unordered(columns.order, where), *unstorable(columns.row.values(), where)):
+        raise problem
 
 
 def ranked_identity(

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeySchema
-from mixedmode.keys.type_names import type_name, type_named
+from mixedmode.keys.type_names import TypeName, type_name, type_named
 from mixedmode.operators.aggregate import (
     AggregateFunction,
     AggregateOperator,
@@ -286,9 +286,9 @@ def _join_from(stored: Described) -> JoinLayout:
     return JoinLayout(schema, sides, (), right_keys=tuple(stored.get("right-keys", ())))
 
 
-def _fields(fields: Sequence[pa.Field]) -> list[list[str]]:
-    return [[field.name, type_name(field.type)] for field in fields]
+def _fields(fields: Sequence[pa.Field]) -> list[tuple[str, TypeName]]:
+    return [(field.name, type_name(field.type)) for field in fields]
 
 
-def _fields_from(stored: Sequence[Sequence[str]]) -> tuple[pa.Field, ...]:
+def _fields_from(stored: Sequence[tuple[str, TypeName]]) -> tuple[pa.Field, ...]:
     return tuple(pa.field(name, type_named(text)) for name, text in stored)

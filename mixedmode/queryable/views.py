@@ -45,9 +45,10 @@ from mixedmode.operators.join.bags import bag_rows
 from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.stored import parts_of_entries, stored_rows
 from mixedmode.operators.join.waiting import waiting_rows
+from mixedmode.operators.row_columns import decoded_rows
 from mixedmode.operators.top import TopOperator
-from mixedmode.operators.top.rows import decoded_rows, without_prefix
 from mixedmode.operators.top.rows import keys_of as packed_keys
+from mixedmode.operators.top.rows import without_prefix
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
     SessionAggregateOperator,

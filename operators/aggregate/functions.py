@@ -50,7 +50,8 @@ from mixedmode.operators.aggregate.results import (
     ValueList,
 )
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
-from mixedmode.operators.aggregate.values import has_order, limb_count, ordered_kind
+from mixedmode.operators.aggregate.values import limb_count, ordered_kind
+from mixedmode.operators.row_columns import has_order, is_scalar, is_storable
 
 #: default second argument of approx_count_distinct: one relative standard deviation of the count, as in Spark
 RELATIVE_ERROR = 0.05
@@ -147,8 +148,8 @@ def _check_call(function: str, call: _Call) -> None:
             "and keep that column in the sql steps before this one; the result of a keyed step has no event time."
         )
         raise InvalidJobError(msg)
-    for data_type in types:
-        if not has_order(data_type):
+    for data_type, takes in zip(types, _ACCEPTED.get(function, (is_scalar, is_scalar)), strict=False):
+        if not takes(data_type):
             msg = (
                 f"{where}: {function} does not take values of this type. Cast the argument in a sql step, for example "
                 f"CAST(x AS STRING), or name a field of it. type={data_type}"
@@ -373,6 +374,12 @@ _BUILDERS: Mapping[str, _Builder] = {
     "regr_syy": _paired(_square_sum, of_x=False),
     "regr_sxx": _paired(_square_sum, of_x=True),
     **{name: _of_pairs(name) for name in PAIR_FORMULAS},
+}
+#: the types of a function that takes values with parts, too: of its argument, and of the column that orders it
+_ACCEPTED: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
+    **dict.fromkeys(("min", "max", "count_distinct", "approx_count_distinct", "collect_set"), (has_order,)),
+    **dict.fromkeys(("first", "last", "collect_list"), (is_storable,)),
+    **dict.fromkeys(("min_by", "max_by"), (is_storable, has_order)),
 }
 _NUMERIC = frozenset(
     {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "median", "percentile", "skewness", "kurtosis"}

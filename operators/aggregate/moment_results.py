@@ -12,7 +12,8 @@ import pyarrow as pa
 from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import Moments
 from mixedmode.operators.aggregate.results import State
-from mixedmode.operators.aggregate.values import Bools, Floats, Int64s
+from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.floats import Floats
 
 
 @dataclass(frozen=True, slots=True)

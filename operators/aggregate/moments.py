@@ -15,7 +15,8 @@ from typing_extensions import override
 
 from mixedmode.operators.aggregate.reduce import Grouping, centred_by, count_by, sum_by, sum_floats_by
 from mixedmode.operators.aggregate.registers import Parts, Register, Rows
-from mixedmode.operators.aggregate.values import Argument, Bools, Floats, Int64s, Values
+from mixedmode.operators.aggregate.values import Argument, Bools, Int64s, Values
+from mixedmode.operators.floats import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,8 @@ from mixedmode.keys import xxhash64
 from mixedmode.operators.aggregate.packed import Lists, distinct_by, list_counts, pack, sorted_by, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Parts, Register, Rows
-from mixedmode.operators.aggregate.values import Argument, Int64s, Values, ordered_to_floats, ordered_values
+from mixedmode.operators.aggregate.values import Argument, Int64s, Values, ordered_values
+from mixedmode.operators.floats import ordered_to_floats
 
 _NAN_COUNT_BYTES = 8
 _HLL_TYPE = datasketches.tgt_hll_type.HLL_8

@@ -2,6 +2,7 @@
 
 Three forms are enough for every SQL type:
   ordered  int64, or bytes, whose order is the order of the values     -> min, max, first, last
+           structs, arrays and maps as row_columns.py encodes them
   limbs    int64 columns l0, l1, ... with value = sum(l_i * 2**(32*i)) -> exact sums of integers and decimals
   floats   float64                                                     -> sums and moments of doubles
 
@@ -20,13 +21,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.operators.floats import Floats, ordered_bits, ordered_to_floats
+from mixedmode.operators.row_columns import decoded_rows, encoded_rows
+
 Int64s = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 LIMB_BITS = 32
 LIMB_MASK = np.int64(2**LIMB_BITS - 1)
-_LOW_63_BITS = np.int64(2**63 - 1)
 _SIGN_64 = np.uint64(2**63)
 _INT64_DIGITS = 18  # every decimal of up to 18 digits fits an int64
 _WHOLE_FLOATS, _POWERS_OF_TEN = 2**53, 22  # doubles have all whole numbers and powers of ten up to these
@@ -116,7 +118,9 @@ class Argument:
     def normal(self) -> Values:
         """As `ordered`, but with -0.0 equal to 0.0: values that Spark treats as equal are equal."""
         if pa.types.is_floating(self.column.type):
-            return Values(_floats_to_ordered(float_values(self.column) + 0.0), self.valid)
+            return Values(ordered_bits(float_values(self.column) + 0.0), self.valid)
+        if pa.types.is_nested(self.column.type):
+            return _nested_values(self.column, zeros_tie=True)
         return self.ordered
 
     @cached_property
@@ -135,29 +139,18 @@ class Argument:
         return integer_limbs(self.column)
 
 
-def has_order(data_type: pa.DataType) -> bool:
-    """Return whether `ordered_kind` and `ordered_values` support this type."""
-    return bool(
-        pa.types.is_integer(data_type)
-        or pa.types.is_floating(data_type)
-        or pa.types.is_decimal128(data_type)
-        or pa.types.is_boolean(data_type)
-        or pa.types.is_timestamp(data_type)
-        or pa.types.is_date32(data_type)
-        or _is_text_or_bytes(data_type)
-    )
-
-
 def ordered_kind(data_type: pa.DataType) -> pa.DataType:
     """Return the Arrow type of `ordered_values` for a column of `data_type`: int64 or large_binary."""
     is_wide = pa.types.is_decimal(data_type) and data_type.precision > _INT64_DIGITS
-    is_bytes = _is_text_or_bytes(data_type)
+    is_bytes = _is_text_or_bytes(data_type) or pa.types.is_nested(data_type)
     return pa.large_binary() if is_wide or is_bytes else pa.int64()
 
 
 def ordered_values(column: pa.Array) -> Values:
     """Return the ordered form of a column: its order is Spark's order of the values (I1)."""
     data_type, valid = column.type, validity(column)
+    if pa.types.is_nested(data_type):
+        return _nested_values(column, zeros_tie=False)
     if _is_text_or_bytes(data_type):
         return Values(pc.fill_null(column.cast(pa.large_binary()), b""), valid)
     if pa.types.is_decimal(data_type):
@@ -166,7 +159,7 @@ def ordered_values(column: pa.Array) -> Values:
             return Values(words[:, 0].view(np.int64), valid)
         return Values(_wide_to_bytes(words), valid)
     if pa.types.is_floating(data_type):
-        return Values(_floats_to_ordered(float_values(column)), valid)
+        return Values(ordered_bits(float_values(column)), valid)
     if pa.types.is_boolean(data_type):
         return Values(_numbers(column.cast(pa.int8())).astype(np.int64), valid)
     if pa.types.is_timestamp(data_type):
@@ -179,6 +172,8 @@ def ordered_values(column: pa.Array) -> Values:
 def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
     """Return an Arrow column of `data_type` from its ordered form: the inverse of `ordered_values` (I2)."""
     mask = None if values.valid is None else ~values.valid
+    if pa.types.is_nested(data_type):
+        return _nested(values, data_type)
     if isinstance(values.data, pa.Array):
         column = Values(values.data, values.valid).to_arrow()
         if pa.types.is_decimal(data_type):
@@ -196,6 +191,20 @@ def from_ordered(values: Values, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_date32(data_type):
         return pa.array(data.astype(np.int32), mask=mask).view(data_type)
     return pa.array(data, mask=mask).cast(data_type)
+
+
+def _nested_values(column: pa.Array, *, zeros_tie: bool) -> Values:
+    field = pa.field("value", column.type)
+    return Values(encoded_rows([column], [field], zeros_tie=zeros_tie).cast(pa.large_binary()), validity(column))
+
+
+def _nested(values: Values, data_type: pa.DataType) -> pa.Array:
+    """Return structs, arrays or maps from their ordered form."""
+    field, data = pa.field("value", data_type), values.data
+    if values.valid is not None:
+        null = encoded_rows([pa.nulls(1, data_type)], [field]).cast(pa.large_binary())[0]
+        data = pc.if_else(pa.array(values.valid), data, null)
+    return decoded_rows(data, [field])[0]
 
 
 def float_values(column: pa.Array) -> Floats:
@@ -294,14 +303,3 @@ def _bytes_to_wide(column: pa.LargeBinaryArray) -> npt.NDArray[np.uint64]:
     words[:, 1] = raw[0::2].astype(np.uint64) ^ _SIGN_64
     words[:, 0] = raw[1::2]
     return words
-
-
-def _floats_to_ordered(floats: Floats) -> Int64s:
-    """Return int64 whose order is numeric order: IEEE 754 bits, lower 63 flipped for negatives; one NaN above all."""
-    bits = np.where(np.isnan(floats), np.nan, floats).view(np.int64)
-    return bits ^ ((bits >> 63) & _LOW_63_BITS)
-
-
-def ordered_to_floats(ordered: Int64s) -> Floats:
-    """Return the doubles (n,) whose ordered form is `ordered` (n,)."""
-    return (ordered ^ ((ordered >> 63) & _LOW_63_BITS)).view(np.float64)

@@ -13,8 +13,8 @@ from mixedmode.operators.deduplicate.times import TimesWriter
 from mixedmode.operators.interface import SubtaskContext
 from mixedmode.operators.pieces import pieces_of
 from mixedmode.operators.process.rows import RowMismatchError, to_table
+from mixedmode.operators.row_columns import decoded_rows, encoded_rows
 from mixedmode.operators.tables import column_of
-from mixedmode.operators.top.rows import decoded_rows, encoded_rows
 from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.state.arrow_bytes import values_at

@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.keys.rows import binary_rows
+from mixedmode.keys.rows import binary_rows, cut
 from mixedmode.operators.aggregate.values import Int64s
-from mixedmode.operators.top.rows import cut
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, trailing_times
 from mixedmode.state.fixed_bytes import FixedBytes
 

@@ -35,7 +35,7 @@ from mixedmode.operators.process.failures import (
 )
 from mixedmode.operators.process.records import python_records
 from mixedmode.operators.process.rows import RowCollector, RowMismatchError
-from mixedmode.operators.top.rows import encoded_rows
+from mixedmode.operators.row_columns import encoded_rows
 from mixedmode.operators.window.output import instants
 from mixedmode.time import shown_time
 

@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mixedmode.keys.rows import cut
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.deduplicate.picks import picked
@@ -43,7 +44,7 @@ from mixedmode.operators.interface import (
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.candidates import candidates
 from mixedmode.operators.top.fold import packed_table, whole_keys
-from mixedmode.operators.top.rows import RowLayout, cut, joined_with_lengths, keys_of, parts_of, taken, without_prefix
+from mixedmode.operators.top.rows import RowLayout, joined_with_lengths, keys_of, parts_of, taken, without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, leading_times
 from mixedmode.operators.window.stored import StoredRows, stored_in
 from mixedmode.sort import Combine, sort_table, take_rows

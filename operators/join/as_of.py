@@ -54,8 +54,8 @@ from mixedmode.operators.join.markers import MARKER, marker_tables
 from mixedmode.operators.join.ranges import moved_us
 from mixedmode.operators.join.versions import block_numbers, in_force, is_last, last_of_blocks
 from mixedmode.operators.join.waiting import WaitingWriter, waiting_entries, waiting_tables
+from mixedmode.operators.row_columns import decoded_rows, encoded_rows
 from mixedmode.operators.tables import column_of, shown_values
-from mixedmode.operators.top.rows import decoded_rows, encoded_rows
 from mixedmode.operators.window.keys import encoded_times, joined
 from mixedmode.state import StateDescriptor, StateTable
 from mixedmode.time import MIN_TIME_US, EpochTime, shown_time

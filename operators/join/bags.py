@@ -21,21 +21,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.keys.rows import cut
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.interface import KEY_COLUMN, KEY_GROUP_COLUMN
 from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.layout import JoinLayout
 from mixedmode.operators.retractions import check_inserted
-from mixedmode.operators.top.rows import (
-    cut,
-    decoded_rows,
-    joined_with_lengths,
-    parts_of,
-    row_pieces,
-    with_lengths,
-    without_prefix,
-)
+from mixedmode.operators.row_columns import decoded_rows, row_pieces
+from mixedmode.operators.top.rows import joined_with_lengths, parts_of, with_lengths, without_prefix
 from mixedmode.sort import sort_order
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateTable
 from mixedmode.state.fixed_bytes import FixedBytes

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.keys import key_widths
-from mixedmode.keys.rows import binary_rows
+from mixedmode.keys.rows import binary_rows, cut
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.join.layout import JoinLayout
-from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows
+from mixedmode.operators.row_columns import decoded_rows, encoded_rows
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, leading_times
 from mixedmode.state import KeyedStateBackend, RowCodec, StateDescriptor
 from mixedmode.state.arrow_bytes import ArrowBytes, large_binary, without

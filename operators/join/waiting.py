@@ -14,20 +14,14 @@ import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import override
 
+from mixedmode.keys.rows import cut
 from mixedmode.operators.aggregate.values import Int64s
 from mixedmode.operators.deduplicate.times import TimesWriter
 from mixedmode.operators.interface import SubtaskContext
 from mixedmode.operators.join.counts import counts_of, values_of
 from mixedmode.operators.join.layout import JoinLayout
-from mixedmode.operators.top.rows import (
-    cut,
-    decoded_rows,
-    joined_with_lengths,
-    keys_of,
-    parts_of,
-    row_pieces,
-    without_prefix,
-)
+from mixedmode.operators.row_columns import decoded_rows, row_pieces
+from mixedmode.operators.top.rows import joined_with_lengths, keys_of, parts_of, without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, leading_times
 from mixedmode.operators.window.stored import stored_in
 from mixedmode.sort import sort_table

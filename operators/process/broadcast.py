@@ -34,8 +34,9 @@ from mixedmode.operators.process.context import BroadcastRows, Context, microsec
 from mixedmode.operators.process.due import BROADCAST, KIND_COLUMN, RECORD, RECORD_OF_RIGHT
 from mixedmode.operators.process.records import check_python_times
 from mixedmode.operators.process.versions import BroadcastInput, Versions, VersionsInForce
+from mixedmode.operators.row_columns import encoded_rows
 from mixedmode.operators.tables import column_of
-from mixedmode.operators.top.rows import encoded_rows, without_prefix
+from mixedmode.operators.top.rows import without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, leading_times
 from mixedmode.operators.window.stored import stored_in
 from mixedmode.sort import sort_table

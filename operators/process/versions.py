@@ -18,13 +18,15 @@ import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema, encode_keys
+from mixedmode.keys.rows import cut
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.process.chunks import python_keys
 from mixedmode.operators.process.context import Record
 from mixedmode.operators.process.map_keys import one_form
 from mixedmode.operators.process.records import python_records
-from mixedmode.operators.top.rows import cut, decoded_rows, encoded_rows, joined_with_lengths, keys_of, parts_of
+from mixedmode.operators.row_columns import decoded_rows, encoded_rows
+from mixedmode.operators.top.rows import joined_with_lengths, keys_of, parts_of
 from mixedmode.time import EpochTime, shifted_us, shown_time
 
 __all__ = ["BroadcastInput", "Versions", "VersionsInForce"]

@@ -4,8 +4,8 @@
 
 Each order column is encoded as a key column is. A descending column has all bits inverted, which reverses the byte
 order, because no encoded value is a prefix of another one. The first byte of a column, its NULL marker, is replaced
-where NULLs have another place than that. The row columns hold every column other than the key, so that the row can be
-unpacked; floats are stored by their ordered bits, so that -0.0 stays -0.0.
+where NULLs have another place than that. The row columns (row_columns.py) hold every column other than the key, so that
+the row can be unpacked.
 
     Example: key int8 1, order by int8 2 descending, row int8 2: 01 81 | fe 7d | 01 82 | 00 00 00 02 | 00 00 00 02.
 
@@ -23,9 +23,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.keys import KeySchema, decode_keys, encode_keys, key_pieces
-from mixedmode.keys.rows import binary_rows, read_at
-from mixedmode.operators.aggregate.values import Int64s, Values, from_ordered, ordered_values
+from mixedmode.keys import KeySchema, decode_keys, encode_keys
+from mixedmode.keys.rows import binary_rows, cut, read_at
+from mixedmode.operators.aggregate.values import Int64s
+from mixedmode.operators.row_columns import decoded_rows, row_pieces
 from mixedmode.state.arrow_bytes import large_binary
 from mixedmode.state.fixed_bytes import FixedBytes
 
@@ -89,28 +90,6 @@ def parts_of(packed: pa.LargeBinaryArray) -> Parts:
     return Parts(rows.data, rows.starts, key_ends, key_ends + order_bytes, rows.ends - _TRAILER_BYTES)
 
 
-def encoded_rows(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> pa.Array:
-    """Encode columns (n,) of `fields`, of which there is at least one, as bytes (n,) that `decoded_rows` reads."""
-    return encode_keys([_stored(column) for column in columns], _row_schema(fields))
-
-
-def row_pieces(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[Any]:
-    """Return the pieces of encoded rows, to be joined with those of key and order at once; [] without fields."""
-    return key_pieces([_stored(column) for column in columns], _row_schema(fields)) if fields else []
-
-
-def decoded_rows(rows: pa.Array, fields: Sequence[pa.Field]) -> list[pa.Array]:
-    """Return the columns of encoded rows (n,); [] if there are no fields."""
-    if not fields:
-        return []
-    columns = decode_keys(rows, _row_schema(fields))
-    return [_restored(column, field.type) for column, field in zip(columns, fields, strict=True)]
-
-
-def _row_schema(fields: Sequence[pa.Field]) -> KeySchema:
-    return KeySchema(tuple(pa.field(field.name, _stored_type(field.type)) for field in fields))
-
-
 def keys_of(packed: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Return the encoded keys (n,) of packed rows (n,)."""
     parts = parts_of(packed)
@@ -164,30 +143,3 @@ def _order_bytes(column: pa.Array, by: OrderColumn) -> pa.LargeBinaryArray:
     bounds = np.append(rows.starts, len(data)) if len(rows) else np.zeros(1, np.int64)
     buffers = [None, pa.py_buffer(np.ascontiguousarray(bounds)), pa.py_buffer(data)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(column), buffers)
-
-
-def cut(data: npt.NDArray[np.uint8], starts: Int64s, ends: Int64s) -> pa.LargeBinaryArray:
-    """Return data[starts[i]:ends[i]] for each i. The ranges ascend and do not overlap.
-
-    So they are every second item of one Arrow array whose offsets are all bounds in order.
-    """
-    n = len(starts)
-    if n == 0:
-        return pa.array([], pa.large_binary())
-    bounds = np.empty(2 * n, np.int64)
-    bounds[0::2], bounds[1::2] = starts, ends
-    buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
-    pieces = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2 * n - 1, buffers)
-    return pieces.take(pa.array(np.arange(0, 2 * n, 2)))
-
-
-def _stored_type(data_type: pa.DataType) -> pa.DataType:
-    return pa.int64() if pa.types.is_floating(data_type) else data_type
-
-
-def _stored(column: pa.Array) -> pa.Array:
-    return ordered_values(column).to_arrow() if pa.types.is_floating(column.type) else column
-
-
-def _restored(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    return from_ordered(Values.from_arrow(column), data_type) if pa.types.is_floating(data_type) else column

@@ -24,7 +24,10 @@ def test_all_mistakes_of_a_step_are_in_one_report(spark: SparkSession, tmp_path:
         events(tmp_path)
         .key_by("k", "l")
         .async_map(
-            "tests.differential.away:Away", output="V string, parts array<string>", remember="1d", args={"url": "x"}
+            "tests.differential.away:Away",
+            output="V string, parts array<interval second>",
+            remember="1d",
+            args={"url": "x"},
         )
     )
     with pytest.raises(InvalidJobError) as caught:

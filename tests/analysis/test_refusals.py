@@ -447,8 +447,11 @@ Build = Callable[[Job], Job]
             "steps[0].aggregate.n: bool_and needs a boolean, and its argument is not one. type=int64",
         ),
         (
-            lambda j: j.key_by("k").aggregate(n="max(l)"),
-            f"steps[0].aggregate.n: {ARGUMENT_TYPE}type=list<element: int64>",
+            lambda j: j.key_by("k").aggregate(n="max_by(v, array(map(v, l)))"),
+            (
+                f"steps[0].aggregate.n: {ARGUMENT_TYPE.replace('max', 'max_by')}"
+                "type=list<element: map<int64, list<element: int64>>>"
+            ),
         ),
         (
             lambda j: j.key_by("k").aggregate(n="max(at - at)"),
@@ -515,10 +518,17 @@ Build = Callable[[Job], Job]
             f"{SEVERAL_ROWS}Inner join",
         ),
         (
-            lambda j: j.key_by("k").top(2, order_by="v"),
+            lambda j: j.key_by("k").top(2, order_by="l"),
             (
-                "steps[0].top: the step orders rows by all their columns, and this type has no order here. Leave the "
-                "column out in a sql step before, or cast it, as with to_json. column=l, type=list<element: int64>"
+                "steps[0].top: rows cannot be ordered by values of this type. Order them by a field or an element of "
+                "it, or cast it, as with to_json. column=`l`, type=list<element: int64>"
+            ),
+        ),
+        (
+            lambda j: j.sql("SELECT k, v, INTERVAL 1 SECOND AS i FROM t").key_by("k").top(2, order_by="v"),
+            (
+                "steps[1].top: the step stores the columns of its input, and cannot store this type. Leave the column "
+                "out in a sql step before, or cast it there, as with CAST(x AS STRING). column=i, type=duration[us]"
             ),
         ),
         (

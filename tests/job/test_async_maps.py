@@ -165,10 +165,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
         lambda job: job.key_by("k").async_map(Lengths, output="n bigint, V string"),
         "steps[0].output: the input has a column of this name, and rows keep their columns. Choose another. column=V",
     ),
-    "an array to remember": (
-        lambda job: job.key_by("k").async_map(Lengths, output="n array<bigint>", remember="1d"),
-        "steps[0].output: a remembered answer has no column of this type.",
-    ),
     "an array as the request": (
         lambda job: job.key_by("tags").async_map(Lengths, output=OUTPUT),
         "steps[0].key-by: a column of this type cannot be part of a key",

@@ -58,6 +58,10 @@ ARGUMENTS: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.binary(): _BYTES,
     pa.large_binary(): _BYTES,
 }
+#: types with parts that Spark orders, and one that it does not
+STRUCT = pa.struct([("a", pa.float64()), ("b", pa.string()), ("c", pa.list_(pa.int8()))])
+ORDERED = [*ARGUMENTS, STRUCT, pa.list_(pa.float32()), pa.list_(pa.struct([("x", pa.bool_())]))]
+STORED = [*ORDERED, pa.map_(pa.string(), STRUCT)]
 INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64()]
 FLOATS = [pa.float32(), pa.float64()]
 DECIMALS = [t for t in ARGUMENTS if pa.types.is_decimal(t)]
@@ -71,9 +75,34 @@ def column(values: Sequence[Any], data_type: pa.DataType, *, skipped: int = 0) -
 
 
 @st.composite
-def columns(draw: st.DrawFn, types: Sequence[pa.DataType] = tuple(ARGUMENTS), max_size: int = 12) -> pa.Array:
-    """A column of one of the types, with NULLs, repeats and an offset."""
-    data_type = draw(st.sampled_from(list(types)))
-    pool = draw(st.lists(ARGUMENTS[data_type], min_size=1, max_size=4))
-    value = st.none() | st.sampled_from(pool) | ARGUMENTS[data_type]
+def columns(
+    draw: st.DrawFn, types: Sequence[pa.DataType] = tuple(ARGUMENTS), max_size: int = 12, *, is_nested: bool = False
+) -> pa.Array:
+    """A column of one of the types, with NULLs, repeats and an offset.  is_nested: its type may have parts."""
+    data_type = draw(nested_types() if is_nested else st.sampled_from(list(types)))
+    pool = draw(st.lists(values_of(data_type), min_size=1, max_size=4))
+    value = st.none() | st.sampled_from(pool) | values_of(data_type)
     return column(draw(st.lists(value, max_size=max_size)), data_type, skipped=draw(st.integers(0, 3)))
+
+
+def nested_types() -> st.SearchStrategy[pa.DataType]:
+    """Types of any depth: structs, arrays and maps of all scalar ones, and those themselves."""
+    scalars = st.sampled_from([one for one in ARGUMENTS if not pa.types.is_large_string(one)])
+    return st.recursive(scalars, _nested, max_leaves=4)
+
+
+def _nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataType]:
+    structs = st.lists(inner, max_size=3).map(lambda types: pa.struct([(f"f{i}", one) for i, one in enumerate(types)]))
+    return structs | inner.map(pa.list_) | st.tuples(inner, inner).map(lambda types: pa.map_(*types))
+
+
+def values_of(data_type: pa.DataType) -> st.SearchStrategy[Any]:
+    """The values of a type of `nested_types`, other than NULL."""
+    if pa.types.is_struct(data_type):
+        return st.fixed_dictionaries({field.name: st.none() | values_of(field.type) for field in data_type})
+    if pa.types.is_list(data_type):
+        return st.lists(st.none() | values_of(data_type.value_type), max_size=3)
+    if pa.types.is_map(data_type):
+        entries = st.tuples(values_of(data_type.key_type), st.none() | values_of(data_type.item_type))
+        return st.lists(entries, max_size=3)
+    return ARGUMENTS[data_type]

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mixedmode.operators.aggregate import AggregateFunction, Column, aggregate_function, aggregator_for
-from tests.operators.arguments import ARGUMENTS, column
+from tests.operators.arguments import column, values_of
 from tests.operators.oracle import order_of
 from tests.operators.partials import Partials, fold, merge, stored
 
@@ -85,8 +85,8 @@ def expected(asked: Asked, rows: Sequence[Row]) -> dict[int, Any]:
 @st.composite
 def cases(draw: st.DrawFn, types: Sequence[pa.DataType], max_size: int = 14) -> tuple[list[Row], list[int]]:
     """Rows of three groups with columns of `types`, and where they are cut."""
-    pools = [draw(st.lists(ARGUMENTS[t], min_size=1, max_size=3)) for t in types]
-    values = [st.none() | st.sampled_from(pool) | ARGUMENTS[t] for pool, t in zip(pools, types, strict=True)]
+    pools = [draw(st.lists(values_of(t), min_size=1, max_size=3)) for t in types]
+    values = [st.none() | st.sampled_from(pool) | values_of(t) for pool, t in zip(pools, types, strict=True)]
     times = st.integers(-2, 2) | st.integers(-(2**63), 2**63 - 1)
     rows = draw(st.lists(st.builds(Row, st.integers(0, 2), times, st.tuples(*values)), min_size=1, max_size=max_size))
     return rows, sorted(draw(st.lists(st.integers(0, len(rows)), max_size=3)))
@@ -100,6 +100,10 @@ def same(one: Any, other: Any) -> bool:
 
 
 def _normal(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _normal(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_normal, value))
     return value + 0.0 if isinstance(value, float) else value
 
 

@@ -23,9 +23,14 @@ class Record:
 
 
 def order_of(value: Any) -> tuple[Any, ...]:
-    """Sorts values as Spark does: NULL first, NaN last, strings by UTF-8 bytes; -0.0 before 0.0, so without ties."""
+    """Sorts values as Spark does: NULL first, NaN last, strings by UTF-8 bytes; -0.0 before 0.0, so without ties.
+
+    Maps, which have no order in Spark, are arrays of their entries.
+    """
     if value is None:
         return (0,)
+    if isinstance(value, dict | list | tuple):
+        return (1, [order_of(part) for part in (value.values() if isinstance(value, dict) else value)])
     if isinstance(value, float):
         return (1, 1) if math.isnan(value) else (1, 0, value, math.copysign(1.0, value))
     return (1, value.encode() if isinstance(value, str) else value)

@@ -22,7 +22,7 @@ from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Rows
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
 from mixedmode.operators.aggregate.values import Argument, Values, from_ordered
-from tests.operators.arguments import ARGUMENTS, NUMBERS
+from tests.operators.arguments import NUMBERS, ORDERED
 from tests.operators.calls import Asked, Row, cases, expected, found, same
 from tests.random_cases import random_cases
 
@@ -61,7 +61,7 @@ def is_sketch(parts: Parts) -> list[bool]:
 @settings(max_examples=random_cases(40))
 @given(data=st.data())
 def test_few_distinct_values_are_counted_exactly(data: st.DataObject) -> None:
-    asked = Asked("approx_count_distinct", (data.draw(st.sampled_from(list(ARGUMENTS))),))
+    asked = Asked("approx_count_distinct", (data.draw(st.sampled_from(ORDERED)),))
     rows, cuts = data.draw(cases(asked.types))
     assert found(asked, rows, cuts) == expected(asked, rows)
 

@@ -16,7 +16,6 @@ from mixedmode.operators.aggregate.values import (
     Values,
     float_values,
     from_ordered,
-    has_order,
     integer_limbs,
     limb_count,
     ordered_kind,
@@ -27,7 +26,7 @@ from tests.operators.arguments import ARGUMENTS, DECIMALS, INTEGERS, NUMBERS, co
 from tests.operators.oracle import identical, order_of
 
 
-@given(columns())
+@given(columns() | columns(is_nested=True))
 def test_the_order_of_the_storage_form_is_the_order_of_the_values(column: pa.Array) -> None:
     values, ordered = column.to_pylist(), ordered_values(column).to_arrow().to_pylist()
     for a, form_a in zip(values, ordered, strict=True):
@@ -36,7 +35,7 @@ def test_the_order_of_the_storage_form_is_the_order_of_the_values(column: pa.Arr
                 assert (form_a < form_b) == (order_of(a) < order_of(b)), (a, b)
 
 
-@given(columns())
+@given(columns() | columns(is_nested=True))
 def test_the_storage_form_gives_the_values_back(column: pa.Array) -> None:
     stored = ordered_values(column).to_arrow()
     assert stored.type == ordered_kind(column.type), "the state's column type is known before there are values"
@@ -96,20 +95,6 @@ def test_an_argument_converts_each_form_once(column: pa.Array) -> None:
         assert argument.floats is argument.floats
     if column.type in [*INTEGERS, *DECIMALS]:
         assert argument.limbs is argument.limbs
-
-
-@pytest.mark.parametrize(
-    ("data_type", "has"),
-    [
-        *((t, True) for t in ARGUMENTS),
-        *((t, False) for t in (pa.null(), pa.time64("ns"), pa.duration("us"), pa.list_(pa.int8()), pa.struct([]))),
-        (pa.map_(pa.string(), pa.int8()), False),
-        (pa.decimal256(40, 0), False),
-    ],
-    ids=str,
-)
-def test_only_types_with_a_storage_form_have_an_order(data_type: pa.DataType, has: bool) -> None:
-    assert has_order(data_type) is has
 
 
 @pytest.mark.parametrize(
