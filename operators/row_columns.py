@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.keys import KeySchema, decode_keys, encode_keys, key_pieces
-from mixedmode.keys.arrow import I64, U8, Bools
+from mixedmode.keys.arrow import I64, U8, Bools, elements_of
 from mixedmode.keys.rows import BinaryRows, binary_rows, cut, read_at
 from mixedmode.keys.values import valid_mask
 from mixedmode.operators.floats import ordered_bits, ordered_to_floats
@@ -160,7 +160,7 @@ def _list_bytes(column: pa.Array, *, zeros_tie: bool) -> pa.Array:
     if valid is not None:
         sizes = np.where(valid, sizes, 0)
     bounds = _bounds(sizes)
-    elements = encoded_rows([column.view(pa.list_(element)).flatten()], [element], zeros_tie=zeros_tie)
+    elements = encoded_rows([elements_of(column)], [element], zeros_tie=zeros_tie)
     marked = binary_rows(pc.binary_join_element_wise(_scalar(_MORE), elements.cast(pa.large_binary()), _scalar(b"")))
     upto = np.append(marked.starts, len(marked.data))
     lengths = (marked.ends - marked.starts).astype(_LENGTH)

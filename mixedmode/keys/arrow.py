@@ -46,6 +46,14 @@ def bytes_of_values(column: pa.Array | pa.ChunkedArray) -> I64:
     return np.full(len(column), 0 if pa.types.is_null(kind) else -(-kind.bit_width // 8), np.int64)
 
 
+def elements_of(column: pa.Array) -> pa.Array:
+    """Return the elements of all arrays, or the entries of all maps as structs, without those below a NULL."""
+    kind = column.type
+    if pa.types.is_map(kind):  # Arrow flattens no map
+        column = column.view(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    return column.flatten()
+
+
 def cast(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.ChunkedArray:
     """Return a column, or an array, in a type. Raise pa.ArrowException if a value does not fit without loss.
 
@@ -71,8 +79,11 @@ def _check_kept(column: pa.Array, found: pa.Array) -> None:
         values = dict(zip((field.name for field in before), column.flatten(), strict=True))
         for field, part in zip(after, found.flatten(), strict=True):
             _check_kept(values[field.name], part)
+    elif pa.types.is_map(after):
+        for part, new in zip(elements_of(column).flatten(), elements_of(found).flatten(), strict=True):
+            _check_kept(part, new)
     elif pa.types.is_nested(after):
-        _check_kept(column.flatten(), found.flatten())
+        _check_kept(elements_of(column), elements_of(found))
     elif pa.types.is_floating(before) and pa.types.is_floating(after):
         if pc.sum(pc.is_inf(column)).as_py() != pc.sum(pc.is_inf(found)).as_py():
             msg = f"a number is too large for {after}"

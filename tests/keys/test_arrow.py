@@ -26,6 +26,7 @@ KEPT: list[tuple[pa.Array, pa.DataType, list[Any]]] = [
     (pa.array([{"sum": 1.5, "day": MIDNIGHT}]), STRUCTS, [{"day": date(2024, 1, 1), "sum": Decimal("1.50")}]),
     (pa.nulls(2), STRUCTS, [None, None]),
     (pa.array([None, None], pa.list_(pa.null())), LISTS, [None, None]),
+    (pa.array([[("a", 1.5)], None], pa.map_(pa.string(), pa.float64())), MAPS, [[("a", Decimal("1.50"))], None]),
     (pa.array([["x"], ["y"]], pa.list_(pa.string())).slice(1), pa.large_list(pa.string()), [["y"]]),
 ]
 LOST: list[tuple[pa.Array, pa.DataType]] = [
