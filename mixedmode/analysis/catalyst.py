@@ -12,18 +12,19 @@ from functools import lru_cache
 from itertools import repeat
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType
 
 from mixedmode.analysis.catalyst_objects import (
     BETWEEN,
     columns_of,
+    companion,
     id_of,
     ids_of,
     items_of,
     kind_of,
     rows_of,
+    sequence_of,
     view_name,
 )
 from mixedmode.analysis.catalyst_plans import SCRIPT, analysed_plan
@@ -31,6 +32,7 @@ from mixedmode.analysis.plan import CLOCK_TEXT, DIMENSION, INPUT, Expression, No
 from mixedmode.analysis.sql_checks import check_literals
 from mixedmode.config.calls import named
 from mixedmode.spark.errors import REFUSALS, refused_expression
+from mixedmode.spark.java_classes import is_instance, java_class
 
 _Java = Any  # an object of the JVM
 
@@ -182,7 +184,7 @@ class _Reader:
         until: _Java | None = None,
     ) -> None:
         context = session.sparkContext
-        self._gateway = context._gateway
+        self._context = context
         self._views = {name.lower(): INPUT for name in inputs} | {name.lower(): DIMENSION for name in dimensions}
         self._until = until
         self._marks = tree_patterns(session, _MARKS)
@@ -213,7 +215,7 @@ class _Reader:
 
     def is_a(self, found: _Java, name: str) -> bool:
         """Return whether an object is an instance of a class."""
-        return bool(is_instance_of(self._gateway, found, name))
+        return is_instance(self._context, found, name)
 
     def _read_of(self, kind: str, plan: _Java) -> Iterator[_Java]:
         """Return the expressions of a node that have to be read."""
@@ -249,19 +251,15 @@ class _Reader:
 @lru_cache(maxsize=4)
 def tree_patterns(session: SparkSession, names: tuple[str, ...]) -> _Java:
     """Return Catalyst's patterns of these names as a sequence, for `containsAnyPattern`. A session is asked once."""
-    jvm: _Java = session.sparkContext._jvm
-    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
-    return jvm.PythonUtils.toSeq([getattr(patterns, name)() for name in names])
+    patterns = java_class(session.sparkContext, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    return sequence_of(session, [getattr(patterns, name)() for name in names])
 
 
 @lru_cache(maxsize=4)
 def _clock_rules(session: SparkSession) -> tuple[_Java, _Java]:
     """Return two rules of Spark's optimiser: what functions stand for, and constant texts as times of the clock."""
-    jvm: _Java = session.sparkContext._jvm
-    rules = jvm.org.apache.spark.sql.catalyst.optimizer
-    return tuple(
-        getattr(getattr(rules, f"{name}$"), "MODULE$") for name in ("ReplaceExpressions", "SpecialDatetimeValues")
-    )
+    names = ("ReplaceExpressions", "SpecialDatetimeValues")
+    return tuple(companion(session, f"optimizer.{name}") for name in names)
 
 
 def _below(with_times: tuple[_Java, _Java] | None) -> Iterator[tuple[_Java, _Java] | None]:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -22,6 +21,7 @@ from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.optimised_nodes import OptimisedNodes
 from mixedmode.expressions import FUNCTION_CALL, KINDS, NAMED_STRUCT, RAISE_ERROR, TEXT_PARTS, Call, Literal, type_named
 from mixedmode.spark.frames import IN_UTC
+from mixedmode.spark.java_classes import is_instance
 
 __all__ = ["CatalystExpressions", "OnlySparkError"]
 
@@ -52,7 +52,7 @@ class CatalystExpressions:
         self._may_call = may_call
         self.nodes = OptimisedNodes(may_leave=may_leave)
         self.columns: dict[int, Callable[[], int]] = {}
-        self._gateway = session.sparkContext._gateway
+        self._context = session.sparkContext
         #: expressions that Spark folds and that are no constants here: clocks, and those that Spark replaces first
         self._not_folded = tree_patterns(session, ("CURRENT_LIKE", "RUNTIME_REPLACEABLE"))
         #: {kind: how it is read}, of those that are no calls with the values of all children
@@ -200,7 +200,7 @@ class CatalystExpressions:
 
     def _is_replaceable(self, kind: str, found: _Java) -> bool:
         if kind not in _IS_REPLACEABLE:
-            _IS_REPLACEABLE[kind] = bool(is_instance_of(self._gateway, found, _REPLACEABLE))
+            _IS_REPLACEABLE[kind] = is_instance(self._context, found, _REPLACEABLE)
         return _IS_REPLACEABLE[kind]
 
 

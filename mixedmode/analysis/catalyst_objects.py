@@ -8,6 +8,8 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from mixedmode.spark.java_classes import java_class
+
 __all__ = [
     "BETWEEN",
     "columns_of",
@@ -72,19 +74,16 @@ def view_name(view: _Java) -> str:
 
 def sequence_of(session: SparkSession, items: list[_Java]) -> _Java:
     """Return a sequence of Scala."""
-    jvm: _Java = session.sparkContext._jvm
-    return jvm.PythonUtils.toSeq(items)
+    return java_class(session.sparkContext, "org.apache.spark.api.python.PythonUtils").toSeq(items)
 
 
 @lru_cache(maxsize=16)
 def companion(session: SparkSession, name: str) -> _Java:
-    """Return an object of Catalyst. To look it up takes several calls."""
-    jvm: _Java = session.sparkContext._jvm
-    return getattr(getattr(jvm, f"{_CATALYST}.{name}$"), "MODULE$")
+    """Return an object of Catalyst. A session is asked once."""
+    return getattr(java_class(session.sparkContext, f"{_CATALYST}.{name}$"), "MODULE$")
 
 
 @lru_cache(maxsize=4)
 def rows_of(session: SparkSession) -> _Java:
-    """Return the function that makes rows of a session and a plan. To look it up takes several calls."""
-    jvm: _Java = session.sparkContext._jvm
-    return jvm.org.apache.spark.sql.classic.Dataset.ofRows
+    """Return the function that makes rows of a session and a plan. A session is asked once."""
+    return java_class(session.sparkContext, "org.apache.spark.sql.classic.Dataset").ofRows

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.catalyst_objects import companion, items_of, kind_of, rows_of, sequence_of
 from mixedmode.spark.active_session import active
 from mixedmode.spark.errors import REFUSALS, STREAM_IN_SUBQUERY, condition
+from mixedmode.spark.java_classes import java_class
 from mixedmode.spark.temporary_views import views
 
 __all__ = ["SCRIPT", "analysed_plan", "joins_of_subqueries", "no_rows", "rows_of_text", "without_with"]
@@ -102,5 +103,4 @@ def _frame(session: SparkSession, plan: _Java) -> DataFrame:
 @lru_cache(maxsize=4)
 def _analysis_only(session: SparkSession) -> _Java:
     """Return the mode in which Spark analyses commands and does not run them."""
-    jvm: _Java = session.sparkContext._jvm
-    return jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
+    return java_class(session.sparkContext, "org.apache.spark.sql.execution.CommandExecutionMode").SKIP()

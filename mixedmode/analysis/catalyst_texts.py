@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from py4j.java_gateway import is_instance_of
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import analysed
@@ -16,6 +15,7 @@ from mixedmode.analysis.catalyst_objects import companion, id_of, items_of, kind
 from mixedmode.analysis.catalyst_plans import no_rows, without_with
 from mixedmode.config.calls import named
 from mixedmode.spark.errors import REFUSALS
+from mixedmode.spark.java_classes import is_instance
 
 __all__ = [
     "TextLostError",
@@ -185,7 +185,7 @@ def _argument(
 def _is_called(session: SparkSession, expression: _Java) -> bool:
     """Return whether an expression is a call that stands for its only child, and keeps its arguments besides."""
     called = f"{_CATALYST}.expressions.InheritAnalysisRules"
-    return bool(is_instance_of(session.sparkContext._gateway, expression, called))
+    return is_instance(session.sparkContext, expression, called)
 
 
 def within_query(session: SparkSession, expression: _Java) -> _Java:

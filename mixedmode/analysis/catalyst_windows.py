@@ -9,6 +9,7 @@ from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.durations import format_duration_ms
 from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import REFUSALS
+from mixedmode.spark.java_classes import java_class
 
 __all__ = ["window_settings"]
 
@@ -27,9 +28,9 @@ def window_settings(session: SparkSession, sql: str, where: str) -> dict[str, di
         raise InvalidJobError(msg)
     ((text, call),) = calls.items()
     arguments = list(items_of(call.arguments()))
-    jvm: _Java = session.sparkContext._jvm
+    window = java_class(session.sparkContext, "org.apache.spark.sql.catalyst.expressions.TimeWindow")
     try:
-        times = jvm.org.apache.spark.sql.catalyst.expressions.TimeWindow(*arguments)  # it reads the durations
+        times = window(*arguments)  # it reads the durations
     except REFUSALS as error:
         msg = (
             f"{where}: the durations of a window are constants here, such as '10 minutes'. Write them so. found={text}"

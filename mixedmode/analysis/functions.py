@@ -36,6 +36,7 @@ from mixedmode.config.fields import Section
 from mixedmode.config.functions import FunctionSpec
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.spark.java_classes import java_class
 from mixedmode.tasks.sql_functions import ImportedFunction, SqlFunction, is_decorated, shipped
 
 __all__ = ["register_functions", "without_calls"]
@@ -50,6 +51,7 @@ _TYPES: Mapping[Any, DataType] = {
     str: StringType(),
 }
 #: kinds of functions that are called with one record
+_CATALYST = "org.apache.spark.sql.catalyst"
 _PER_RECORD = frozenset({PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF})
 #: kinds of functions that make one value of the values of one record
 _ONE_VALUE = _PER_RECORD | frozenset(
@@ -155,6 +157,6 @@ def _spark_type(annotation: Any) -> DataType | None:
 
 
 def _is_builtin(session: SparkSession, name: str) -> bool:
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark cannot tell built-in functions from temporary ones
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    return bool(catalyst.analysis.FunctionRegistry.builtin().functionExists(catalyst.FunctionIdentifier(name)))
+    registry = java_class(session.sparkContext, f"{_CATALYST}.analysis.FunctionRegistry").builtin()
+    identifier = java_class(session.sparkContext, f"{_CATALYST}.FunctionIdentifier")
+    return bool(registry.functionExists(identifier(name)))

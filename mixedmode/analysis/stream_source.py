@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_objects import items_of, kind_of
 from mixedmode.errors import InvalidJobError
+from mixedmode.spark.java_classes import java_class
 
 __all__ = ["LEAVES", "TABLE", "OtherSourceError", "StreamSource", "refuse", "stream_source", "table_source"]
 
@@ -95,9 +96,8 @@ def _of_files(session: SparkSession, name: str, leaf: _Java, options: _Java) -> 
 
 def _resolved(session: SparkSession, path: str) -> str:
     """Return a path as the stream reads it: from the folder in which Spark was started, if it is relative."""
-    jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - PySpark has no public name for it
-    found = jvm.org.apache.hadoop.fs.Path(path)
+    found = java_class(session.sparkContext, "org.apache.hadoop.fs.Path")(path)
     if found.isAbsolute():
         return path
-    settings = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().conf()
+    settings = java_class(session.sparkContext, "org.apache.spark.deploy.SparkHadoopUtil").get().conf()
     return str(found.getFileSystem(settings).makeQualified(found).toString()).removeprefix("file:")

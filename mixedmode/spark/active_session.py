@@ -6,12 +6,13 @@ lets it be, when it creates a frame of Python's rows. So another session may be 
 
 import contextlib
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+
+from mixedmode.spark.java_classes import java_class
 
 __all__ = ["active", "active_in_job"]
 
@@ -49,8 +50,5 @@ def active_in_job(session: SparkSession) -> Iterator[None]:
         SparkSession._activeSession = known
 
 
-@lru_cache(maxsize=1)
 def _sessions(context: SparkContext) -> Any:
-    """Return Spark's class of sessions. To look it up takes several calls."""
-    jvm: Any = context._jvm
-    return jvm.org.apache.spark.sql.classic.SparkSession
+    return java_class(context, "org.apache.spark.sql.classic.SparkSession")

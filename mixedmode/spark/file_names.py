@@ -12,11 +12,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.spark.java_classes import java_class
 
 __all__ = ["check_file_names", "utf8_locale"]
 
@@ -43,10 +43,10 @@ def utf8_locale() -> Iterator[None]:
 @lru_cache(maxsize=4)
 def check_file_names(session: SparkSession) -> None:
     """Raise InvalidJobError if names of files are not UTF-8 to Python or to Spark's JVM. A session is asked once."""
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for the properties of its JVM
+    system = java_class(session.sparkContext, "java.lang.System")
     encodings = {
         "Python": sys.getfilesystemencoding(),
-        "Spark's JVM": str(jvm.java.lang.System.getProperty("sun.jnu.encoding")),
+        "Spark's JVM": str(system.getProperty("sun.jnu.encoding")),
     }
     for program, encoding in encodings.items():
         if not _is_utf8(encoding):

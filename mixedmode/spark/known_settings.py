@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from mixedmode.config.spelling import nearest
 from mixedmode.errors import InvalidJobError
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.spark.java_classes import java_class
 
 __all__ = ["misspelt_settings"]
 
@@ -41,5 +42,4 @@ def misspelt_settings(session: SparkSession, names: Iterable[str], where: Where)
 
 @lru_cache(maxsize=1)
 def _entries(session: SparkSession) -> Any:
-    config: Any = session._jvm.org.apache.spark.internal.config  # type: ignore[union-attr] # noqa: SLF001 - no public name
-    return getattr(getattr(config, "ConfigEntry$"), "MODULE$")
+    return getattr(java_class(session.sparkContext, "org.apache.spark.internal.config.ConfigEntry$"), "MODULE$")

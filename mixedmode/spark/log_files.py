@@ -22,10 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from mixedmode.log import FIELDS
+from mixedmode.spark.java_classes import java_class
 from mixedmode.spark.settings import LOG_WRITER, SPARKS_LOG_WRITER
 from mixedmode.user_folders import cache_folder
 
@@ -44,8 +46,8 @@ def write_without_processes(session: SparkSession, *, cache: Path | None = None)
     if chosen != SPARKS_LOG_WRITER:
         return chosen == _CLASS
     try:
-        _load(session._jvm, _folder(cache))  # noqa: SLF001 - PySpark has no public name for it
-    except (OSError, Py4JError, PySparkException, TypeError) as error:  # TypeError: Spark is without its compiler
+        _load(session.sparkContext, _folder(cache))
+    except (OSError, Py4JError, PySparkException) as error:
         reason = str(error).partition("\n")[0]
         _logger.debug("Spark's log is written with a process for each file", extra={FIELDS: {"reason": reason}})
         return False
@@ -62,12 +64,12 @@ def _source() -> str:
     return (files("mixedmode.spark") / "LogFiles.java").read_text(encoding="utf-8")
 
 
-def _load(jvm: Any, folder: Path) -> None:
+def _load(context: SparkContext, folder: Path) -> None:
     """Make the class known to the threads of the JVM. Raise an error if it cannot be compiled, stored or loaded."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = java_class(context, "java.lang.Thread").currentThread().getContextClassLoader()
     if not folder.is_dir():
-        _compile(jvm, loader, folder)
-    loader.addURL(jvm.java.io.File(str(folder)).toURI().toURL())
+        _compile(context, loader, folder)
+    loader.addURL(java_class(context, "java.io.File")(str(folder)).toURI().toURL())
     try:
         loader.loadClass(_CLASS)
     except Py4JError:  # a file of it is damaged
@@ -75,9 +77,9 @@ def _load(jvm: Any, folder: Path) -> None:
         raise
 
 
-def _compile(jvm: Any, loader: Any, folder: Path) -> None:
+def _compile(context: SparkContext, loader: Any, folder: Path) -> None:
     """Compile the classes into the folder, which gets its name when it is whole: another process may do the same."""
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
+    compiler = java_class(context, "org.codehaus.janino.SimpleCompiler")()
     compiler.setParentClassLoader(loader)
     compiler.cook(_source())
     classes = compiler.getBytecodes()

@@ -5,6 +5,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mixedmode.spark.java_classes import java_class
+
 __all__ = ["sql_settings"]
 
 _SQL = "spark.sql."
@@ -39,6 +41,5 @@ def _is_default(session: SparkSession, name: str, value: str) -> bool:
 
 @lru_cache(maxsize=4)
 def _known(session: SparkSession) -> Any:
-    """Return Spark's own list of settings. To look it up takes several calls."""
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for the defaults
-    return getattr(getattr(jvm.org.apache.spark.sql.internal, "SQLConf$"), "MODULE$")
+    """Return Spark's own list of settings. A session is asked once."""
+    return getattr(java_class(session.sparkContext, "org.apache.spark.sql.internal.SQLConf$"), "MODULE$")

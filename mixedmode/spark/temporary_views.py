@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.spark.active_session import active
+from mixedmode.spark.java_classes import java_class
 
 __all__ = ["set_view", "views"]
 
@@ -70,10 +71,9 @@ def _entries_of(session: SparkSession) -> _Entry:
     _catalog(session).dropTempView(_PATTERN)
     table = pattern.tableMeta()
     _name, kind, storage, _schema, *others = map(table.productElement, range(table.productArity()))
-    jvm: _Java = session.sparkContext._jvm
-    identifier, some = getattr(jvm, _TABLE_IDENTIFIER), jvm.scala.Option.apply
+    identifier, option = (java_class(session.sparkContext, name) for name in (_TABLE_IDENTIFIER, "scala.Option"))
 
     def entry(name: str, plan: _Java) -> _Java:
-        return pattern.copy(table.copy(identifier(name), kind, storage, plan.schema(), *others), some(plan))
+        return pattern.copy(table.copy(identifier(name), kind, storage, plan.schema(), *others), option.apply(plan))
 
     return entry

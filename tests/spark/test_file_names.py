@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.spark import file_names
 from mixedmode.spark.file_names import check_file_names, utf8_locale
 from tests.harness import output_rows, write_json
 
@@ -48,7 +49,8 @@ def test_a_process_with_another_encoding_is_refused(
     monkeypatch: pytest.MonkeyPatch, python: str, java: str, told: str
 ) -> None:
     system = SimpleNamespace(getProperty={"sun.jnu.encoding": java}.get)
-    session: Any = SimpleNamespace(_jvm=SimpleNamespace(java=SimpleNamespace(lang=SimpleNamespace(System=system))))
+    session: Any = SimpleNamespace(sparkContext=None)
+    monkeypatch.setattr(file_names, "java_class", lambda _, name: {"java.lang.System": system}[name])
     monkeypatch.setattr(sys, "getfilesystemencoding", lambda: python)
     uncached = check_file_names.__wrapped__
     if not told:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mixedmode.spark import known_settings
 from mixedmode.spark.known_settings import misspelt_settings
 
 
@@ -24,9 +25,12 @@ class Entries:
 
 
 @pytest.mark.parametrize("added", [{}, {"spark.databricks.delta.snapshotPartitions": 0}])
-def test_only_a_setting_that_misspells_one_of_spark_is_a_mistake(added: dict[str, object]) -> None:
-    config = Values(**{"ConfigEntry$": Values(**{"MODULE$": Entries(added)})})
-    session: Any = _Session(config)
+def test_only_a_setting_that_misspells_one_of_spark_is_a_mistake(
+    monkeypatch: pytest.MonkeyPatch, added: dict[str, object]
+) -> None:
+    entries = {"org.apache.spark.internal.config.ConfigEntry$": Values(**{"MODULE$": Entries(added)})}
+    monkeypatch.setattr(known_settings, "java_class", lambda _, name: entries[name])
+    session: Any = _Session()
     names = ["spark.master", "spark.sql.session.timezone", "spark.databricks.delta.snapshotPartitions"]
     found = misspelt_settings(session, names, lambda *path: ".".join(map(str, path)))
     (mistake,) = map(str, found)
@@ -37,5 +41,4 @@ def test_only_a_setting_that_misspells_one_of_spark_is_a_mistake(added: dict[str
 
 
 class _Session:
-    def __init__(self, config: Any) -> None:
-        self._jvm = Values(org=Values(apache=Values(spark=Values(internal=Values(config=config)))))
+    sparkContext = None  # noqa: N815 - Spark's name
