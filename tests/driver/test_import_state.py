@@ -104,7 +104,8 @@ def test_an_aggregate_goes_on_and_its_output_is_the_whole_table(
     spark: SparkSession, folder: Path, settings: Any
 ) -> None:
     settings({"streaming.stateStore.providerClass": ROCKSDB, "streaming.aggregation.stateFormatVersion": "1"})
-    sums = stream(spark, folder).groupBy("user").agg(F.count("*").alias("n"), F.sum("amount").alias("total"))
+    greatest = F.max(F.struct("amount", "at")).alias("greatest")
+    sums = stream(spark, folder).groupBy("user").agg(F.count("*").alias("n"), F.sum("amount").alias("total"), greatest)
     story = Story(spark, folder, sums, "update")
     files = sorted(path for path in (folder / "spark").rglob("*"))
     found = story.imported(story.job())
@@ -121,12 +122,22 @@ def test_an_aggregate_goes_on_and_its_output_is_the_whole_table(
             None
             if all(one["amount"] is None for one in rows if one["user"] == user)
             else sum(one["amount"] or 0 for one in rows if one["user"] == user),
+            max((amount_and_time(one) for one in rows if one["user"] == user), key=lambda one: (one[0] or 0, one[1])),
         )
         for user in users
     }
-    assert {one["user"]: (one["n"], one["total"]) for one in output_rows(folder / "out")} == expected
-    by_spark = {user: (n, total) for user, n, total in (*story.emitted_before, *story.emitted_after)}
+    ours = {
+        one["user"]: (one["n"], one["total"], amount_and_time(one["greatest"])) for one in output_rows(folder / "out")
+    }
+    assert ours == expected
+    emitted = (*story.emitted_before, *story.emitted_after)
+    by_spark = {user: (n, total, amount_and_time(most.asDict())) for user, n, total, most in emitted}
     assert by_spark == expected
+
+
+def amount_and_time(one: Row) -> tuple[int | None, datetime]:
+    at = one["at"]
+    return one["amount"], (datetime.fromisoformat(at) if isinstance(at, str) else at).replace(tzinfo=None)
 
 
 @pytest.mark.parametrize(

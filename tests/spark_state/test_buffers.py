@@ -49,6 +49,7 @@ def after(found: Aggregator, stored: Sequence[Any], *new: pa.Array) -> list[list
     return [column.to_pylist() for column in found.results(found.merge(Grouping(codes, groups), both))]
 
 
+STRUCT = pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])
 D122, D22 = pa.decimal128(12, 2), pa.decimal128(22, 2)
 
 
@@ -83,6 +84,8 @@ D122, D22 = pa.decimal128(12, 2), pa.decimal128(22, 2)
         ("max", pa.float64(), [[math.inf]], [1.0], math.inf),
         ("max", D122, [[None]], [Decimal("1.00")], Decimal("1.00")),
         ("max", pa.decimal128(30, 2), [[Decimal("-5.00")]], [Decimal("-6.00")], Decimal("-5.00")),
+        ("max", STRUCT, [[{"x": 1, "y": ["b"]}]], [{"x": 1, "y": ["b", None]}, None], {"x": 1, "y": ["b", None]}),
+        ("min", STRUCT, [[{"x": None, "y": None}]], [{"x": 1, "y": []}], {"x": None, "y": None}),
         ("count_if", pa.bool_(), [[3]], [True, False], 4),
         ("bool_and", pa.bool_(), [[True]], [True], True),
         ("bool_and", pa.bool_(), [[False]], [True], False),
@@ -123,6 +126,9 @@ def test_the_value_of_the_greatest() -> None:
     found = aggregator({"x": ("max_by", pa.string())}, by=pa.float64())
     assert after(found, [["a"], [-0.0]], pa.array(["b"]), pa.array([0.5])) == [["b"]]
     assert after(found, [["a"], [0.5]], pa.array(["b"]), pa.array([-1.0])) == [["a"]]
+    structs = aggregator({"x": ("max_by", STRUCT)}, by=STRUCT)
+    small, large = {"x": 1, "y": []}, {"x": 1, "y": [None]}
+    assert after(structs, [[large], [small]], *[pa.array([one], STRUCT) for one in (small, large)]) == [[small]]
     assert after(found, [[None], [None]], pa.array([None], pa.string()), pa.array([None], pa.float64())) == [[None]]
 
 
