@@ -17,7 +17,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.side_outputs import LATE
 from mixedmode.plan.stages import KeyedStage, Side
-from mixedmode.plan.stored_types import unstorable
+from mixedmode.plan.stored_types import unordered, unstorable
 
 __all__ = ["broadcast_problems", "with_broadcasts"]
 
@@ -113,7 +113,7 @@ def _other_sides(stage: KeyedStage, given: Sequence[JoinedInput]) -> list[Side]:
 
 
 def _input(name: str, spec: BroadcastSpec, given: JoinedInput, place: str) -> BroadcastInput:
-    """Return a broadcast input. Raise InvalidJobError for a column that is not there or cannot be a key."""
+    """Return a broadcast input. Raise InvalidJobError for a column that is missing, no key or without an order."""
     names = [field.name for field in given.fields]
 
     def index(column: str, key: str) -> int:
@@ -133,6 +133,9 @@ def _input(name: str, spec: BroadcastSpec, given: JoinedInput, place: str) -> Br
     except InvalidJobError as error:
         msg = f"{place}.key: {error}"
         raise InvalidJobError(msg) from error
+    ties = [(given.fields[one].name, given.fields[one].type) for one in made.tie_break]
+    for problem in unordered(ties, f"{place}.tie-break"):
+        raise problem
     return made
 
 

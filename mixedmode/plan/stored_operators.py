@@ -286,8 +286,8 @@ def _join_from(stored: Described) -> JoinLayout:
     return JoinLayout(schema, sides, (), right_keys=tuple(stored.get("right-keys", ())))
 
 
-def _fields(fields: Sequence[pa.Field]) -> list[tuple[str, TypeName]]:
-    return [(field.name, type_name(field.type)) for field in fields]
+def _fields(fields: Sequence[pa.Field]) -> list[list[TypeName]]:
+    return [[field.name, type_name(field.type)] for field in fields]
 
 
 def _fields_from(stored: Sequence[tuple[str, TypeName]]) -> tuple[pa.Field, ...]:

@@ -71,7 +71,10 @@ NO_KEY = "the join retracts rows, and its rows have no key"
         (lambda a, b: a.join(b, on="k", type="left", select=["left.k", "right.age"]), NO_KEY),
         (lambda a, b: a.join(b, on="k", type="left", select=["left.k", "right.age + 1 AS n"]), NO_KEY),
         (lambda a, b: a.join(b, on="k", type="anti").sql("SELECT k FROM previous"), NO_KEY),
-        (lambda a, b: a.join(b, on="k", select=["left.k", "right.tags"]), "a column of this type cannot be kept"),
+        (
+            lambda a, b: a.join(b.sql("SELECT k, INTERVAL 1 SECOND AS i FROM previous"), on="k"),
+            "and cannot store this type.* column=i, type=duration",
+        ),
         (
             lambda a, b: (
                 a.key_by("k").aggregate(n="count(*)").join(b, on="k", type="semi").key_by("k").deduplicate(keep="any")

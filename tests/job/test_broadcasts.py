@@ -160,11 +160,18 @@ def test_a_wrong_column_is_refused_at_its_place(rules: dict[str, Any], text: str
         explained(written(**rules))
 
 
-def test_a_column_that_cannot_wait_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("columns", "problem"),
+    [
+        ({"key": "more"}, r"broadcast\.rules\.key: a column of this type cannot be part of a key.* column=more"),
+        ({"key": "rule", "tie_break": "more"}, r"broadcast\.rules\.tie-break: rows cannot be ordered .* column=more"),
+    ],
+)
+def test_an_array_is_no_key_and_orders_no_rows(columns: dict[str, str], problem: str) -> None:
     made = started(rules="rule string, more array<int>, at timestamp")
-    broadcast = {"rules": made.source("rules").broadcast(key="rule")}
+    broadcast = {"rules": made.source("rules").broadcast(**columns)}
     stream = made.source("orders").key_by("k").process(Rules, output=OUTPUT, broadcast=broadcast)
-    with pytest.raises(InvalidJobError, match=r"broadcast\.rules: a column of this type cannot be kept .*column=more"):
+    with pytest.raises(InvalidJobError, match=problem):
         explained(made.output("o", stream, Sink.parquet("/out")))
 
 

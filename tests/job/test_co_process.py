@@ -364,14 +364,3 @@ def test_windows_that_do_not_end_with_event_time_are_refused(window: Any, begin:
     given = document()
     given["steps"] = [{"co-group": given["steps"][0]["co-process"] | {"window": window}}]
     assert any(message.startswith(begin) for message in messages(JobSpec, given)), messages(JobSpec, given)
-
-
-def test_a_column_that_cannot_wait_is_refused() -> None:
-    sources = {
-        name: Source.parquet(f"/{name}", schema="k string, tags map<string, int>, at timestamp", event_time="at")
-        for name in ("t", "u")
-    }
-    made = Job("grouped", sources=sources, checkpoint_dir="/c")
-    stream = made.source("t").co_group(made.source("u"), on="k", function=Both, output="n bigint", tumbling="1h")
-    with pytest.raises(InvalidJobError, match=r"co-group: a column of this type cannot be kept .* column=tags"):
-        plan_of(made.output("o", stream, Sink.parquet("/out")))
