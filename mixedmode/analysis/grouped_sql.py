@@ -21,11 +21,12 @@ from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, replaced, shape_of
 from mixedmode.analysis.catalyst_windows import window_settings
+from mixedmode.analysis.kept_values import kept_values
 from mixedmode.analysis.query_text import before_group_by, without_distinct
 from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep, TopStep
-from mixedmode.config.calls import AggregateCall, quoted
+from mixedmode.config.calls import COLLECTING, AggregateCall, quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
@@ -287,7 +288,7 @@ class _Grouping:
     def _step(self, name: str) -> KeyedAggregateStep | DeduplicateStep:
         keys = [name for number in self._keys for name in self._key_names(number)]
         texts = columns_over(self._session, [*self._columns.values()], [*self._aggregated.calls.values()])
-        calls = {self._names[n]: self._call(text) for n, text in zip(self._aggregated.calls, texts, strict=True)}
+        calls = {self._names[n]: self._call(n, text) for n, text in zip(self._aggregated.calls, texts, strict=True)}
         settings: dict[str, object] = {"key-by": keys} if keys else {}
         try:
             if not calls and self._window is None and not self._bounds:
@@ -298,10 +299,21 @@ class _Grouping:
             found = ", ".join([*keys, *map(str, calls.values())])
             raise TextLostError(found) from error
 
-    def _call(self, text: str) -> AggregateCall:
-        """Return the call in a text. Raise InvalidJobError if a keyed step has no such call."""
+    def _call(self, number: int, text: str) -> AggregateCall:
+        """Return the call with this id, which has this text. Raise InvalidJobError if a keyed step has no such call."""
+        function = text.partition("(")[0]
+        kept = None
+        if function in COLLECTING:
+            read = (*(shown.value for shown in self._aggregated.shown), *self._aggregated.conditions)
+            kept = kept_values(read, number, is_set=function == "collect_set")
+            if kept is None:
+                msg = (
+                    f"{self._where}: all values of a key have no end on an input that goes on, and the state would "
+                    f"grow until the job fails. Say how many are kept: slice({function}(x), 1, 100). found={text}"
+                )
+                raise InvalidJobError(msg)
         try:
-            call = AggregateCall.parse(_as_written(text))
+            call = AggregateCall.parse(_as_written(text), kept=kept)
         except InvalidJobError as error:
             msg = f"{self._where}: a GROUP BY runs as a keyed step, in which {error}"
             raise InvalidJobError(msg) from error

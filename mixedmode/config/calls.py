@@ -75,6 +75,8 @@ _INSTEAD = {
 _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)}
 #: all spellings
 AGGREGATE_WORDS = frozenset(_CANONICAL)
+#: functions that keep the values of a key
+COLLECTING = frozenset({"collect_list", "collect_set"})
 _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
 _FILTER = re.compile(r"filter\s*\(\s*where\b", re.ASCII | re.IGNORECASE)
 _DISTINCT = re.compile(r"distinct\b", re.IGNORECASE)
@@ -200,8 +202,10 @@ class AggregateCall:
         return f"if({self.condition}\n, {text}\n, NULL)"  # a line break ends a comment
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, *, kept: int | None = None) -> Self:
         """Return the call written as `text`. Raises InvalidJobError unless it is exactly one call of a known function.
+
+        kept: how many values a function of COLLECTING keeps, for a text of Spark's SQL, which does not say it.
 
         >>> str(AggregateCall.parse("Mean( price * qty ) FILTER (WHERE is_paid)"))
         'avg(price * qty) filter (where is_paid)'
@@ -215,6 +219,7 @@ class AggregateCall:
         end = _closing(text, head.end())
         condition = _condition(text, end + 1)
         texts = [piece.strip() for piece in _pieces(text[head.end() : end], text)]
+        texts += [str(kept)] if kept is not None and function in COLLECTING else []
         return cls(function, *_arguments(function, texts, text), condition)
 
 

@@ -297,6 +297,18 @@ def test_the_state_of_a_text_has_the_name_of_the_step(
         ("SELECT 1 FROM t GROUP BY session_window(at, '1 hour').end", "a window is a key as it is, or by its start or"),
         ("SELECT k FROM {} GROUP BY k ORDER BY k", "Sort the rows where the output is read"),
         ("SELECT k, first(n) AS f FROM {} GROUP BY k", "first goes by the order of rows here"),
+        *(
+            (f"SELECT k, {call} AS l FROM {{}} GROUP BY k", r"Say how many are kept: slice\(collect_")
+            for call in (
+                "collect_list(n)",
+                "size(collect_set(n))",
+                "slice(collect_list(n), -2, 2)",
+                "slice(collect_list(n), 1, max(n))",
+                "slice(sort_array(collect_list(n)), 1, 2)",
+                "slice(sort_array(collect_set(n), false), 1, 2)",
+                "array_append(slice(collect_set(n), 1, 2), element_at(collect_set(n), 1))",
+            )
+        ),
     ],
 )
 def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession, sql: str, problem: str) -> None:
@@ -368,6 +380,10 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
             "GROUP BY day"
         ),
         "SELECT count(*) AS n, s, avg(v) AS mean, k FROM t GROUP BY k, s HAVING count(*) > 1",
+        (
+            "SELECT k, slice(sort_array(collect_set(v)), 1, 2) AS few, size(slice(array_agg(s), 4, 50)) AS n FROM t "
+            "GROUP BY k HAVING size(slice(collect_set(v) FILTER (WHERE v < 3), 1, 2)) > 1"
+        ),
         "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",
         "SELECT count(*) AS n, sum(v) / count(v) AS mean, max(at) AS last FROM t WHERE v > 1 HAVING count(*) > 2",
         "SELECT avg(n) AS mean, max(n) FROM (SELECT k, s, count(*) AS n FROM t GROUP BY k, s)",
