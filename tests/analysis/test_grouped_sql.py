@@ -138,7 +138,7 @@ def test_windows_are_those_of_the_step(
         ("SELECT DISTINCT k, v AS K FROM t", "Give each a name of its own with AS. found='k', 'K'"),
         ("SELECT DISTINCT 'a\\nb', k FROM t", "Give each a name of its own with AS"),
         ("SELECT k, any_value(v) AS f FROM t GROUP BY k", "a GROUP BY runs as a keyed step, in which there is no"),
-        ("SELECT k, collect_list(v) AS l FROM t GROUP BY k", "collect_list needs how many values to keep at most"),
+        ("SELECT k, collect_list(v) AS l FROM t GROUP BY k", "Say how many are kept"),
         ("SELECT k, count(DISTINCT v, s) AS n FROM t GROUP BY k", "a GROUP BY runs as a keyed step, in which count"),
         ("SELECT k, transform(array(count(*)), x -> x + 1) AS l FROM t GROUP BY k", "cannot be written out"),
         ("SELECT k, count(*) AS n FROM t GROUP BY k HAVING n > (SELECT 1)", "cannot be written out"),
