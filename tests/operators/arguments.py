@@ -99,7 +99,9 @@ def _nested(inner: st.SearchStrategy[pa.DataType]) -> st.SearchStrategy[pa.DataT
 def values_of(data_type: pa.DataType) -> st.SearchStrategy[Any]:
     """The values of a type of `nested_types`, other than NULL."""
     if pa.types.is_struct(data_type):
-        return st.fixed_dictionaries({field.name: st.none() | values_of(field.type) for field in data_type})
+        names = [field.name for field in data_type]
+        parts = st.tuples(*(st.none() | values_of(field.type) for field in data_type))
+        return parts.map(lambda values: dict(zip(names, values, strict=True)))  # in the order of the fields
     if pa.types.is_list(data_type):
         return st.lists(st.none() | values_of(data_type.value_type), max_size=3)
     if pa.types.is_map(data_type):

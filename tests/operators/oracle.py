@@ -30,7 +30,7 @@ def order_of(value: Any) -> tuple[Any, ...]:
     if value is None:
         return (0,)
     if isinstance(value, dict | list | tuple):
-        return (1, [order_of(part) for part in (value.values() if isinstance(value, dict) else value)])
+        return (1, tuple(order_of(part) for part in (value.values() if isinstance(value, dict) else value)))
     if isinstance(value, float):
         return (1, 1) if math.isnan(value) else (1, 0, value, math.copysign(1.0, value))
     return (1, value.encode() if isinstance(value, str) else value)
