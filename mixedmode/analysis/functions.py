@@ -50,8 +50,8 @@ _TYPES: Mapping[Any, DataType] = {
     int: LongType(),
     str: StringType(),
 }
-#: kinds of functions that are called with one record
 _CATALYST = "org.apache.spark.sql.catalyst"
+#: kinds of functions that are called with one record
 _PER_RECORD = frozenset({PythonEvalType.SQL_BATCHED_UDF, PythonEvalType.SQL_ARROW_BATCHED_UDF})
 #: kinds of functions that make one value of the values of one record
 _ONE_VALUE = _PER_RECORD | frozenset(

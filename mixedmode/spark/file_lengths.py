@@ -8,6 +8,8 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
+from mixedmode.spark.java_classes import java_class
+
 __all__ = ["FileState", "file_lengths", "file_states"]
 
 _LOCAL = "file://"
@@ -44,14 +46,14 @@ def _local_state(path: str) -> FileState | None:
 def _remote_states(
     session: SparkSession, urls: Sequence[str], options: Mapping[str, str]
 ) -> dict[str, FileState | None]:
-    jvm: Any = session._jvm  # noqa: SLF001 - PySpark has no public name for Hadoop's file systems
-    conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - the same
+    path_of, uri_of = (java_class(session.sparkContext, name) for name in ("org.apache.hadoop.fs.Path", "java.net.URI"))
+    conf: Any = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 - PySpark has no public name
     for name, value in options.items():
         if name.startswith("fs."):
             conf.set(name, value)
 
     def state(url: str) -> FileState | None:
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
+        path = path_of(uri_of(url))
         files = path.getFileSystem(conf)
         if not files.exists(path):
             return None
