@@ -350,8 +350,9 @@ def _own_names(
     columns: each, and the one below that it is. given: those below that are read, and their names. others: names, in
     lower case, that what is computed does not have.
     """
-    below = {id_of(one): name for one, name in given}
-    taken = {*others, *(name.lower() for name in below.values())}
+    first = {name.lower(): id_of(one) for one, name in reversed([*given])}  # columns of a join may have one name
+    below = {id_of(one): name for one, name in given if first[name.lower()] == id_of(one)}
+    taken = {*others, *first}
     passed = [(column, below.pop(id_of(value), None)) for column, value in columns]  # a name is given once
     return [
         name if name is not None and is_free(name, ()) else own_name(str(column.name()), taken)

@@ -132,7 +132,7 @@ def inputs_of(
 
     def read(alias: str, one: Relation, time: str | None) -> JoinedInput:
         fields = input_fields(one.frame.schema, f"{where()}: {alias}")
-        return JoinedInput(alias, fields, time, (*one.sources, *one.stages))
+        return JoinedInput(alias, fields, time, (*one.sources, *one.stages), one.row_key)
 
     sides = zip(pair.inputs, given, event_times, strict=True)
     left, right = (read(of.alias, one, time) for of, one, time in sides)

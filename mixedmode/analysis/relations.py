@@ -8,11 +8,13 @@ from pyspark.sql import DataFrame
 from mixedmode.analysis.catalyst import column_ids, read_frame
 from mixedmode.analysis.event_times import find_event_time
 from mixedmode.analysis.plan import nodes_of
+from mixedmode.analysis.sql_checks import kept_keys
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.interface import Changelog
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.keyed_stages import Upstream
 from mixedmode.plan.reads import Reads, SqlText
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stages import EmittedRows
 
 __all__ = ["Relation", "Roots", "check_columns"]
@@ -24,6 +26,7 @@ class Relation:
 
     `root`: the stand-in of the only stage among the roots, to see what sql does with its columns; None for several.
     `windows`: the column of windows whose window_time is the event time, if sql may have windows of them.
+    `root_key`: the columns of `root` that no two of its rows share.
     """
 
     name: str
@@ -33,6 +36,20 @@ class Relation:
     stages: tuple[str, ...] = ()
     root: DataFrame | None = None
     windows: str | None = None
+    root_key: RowKey = None
+
+    @property
+    def row_key(self) -> RowKey:
+        """Return the columns that no two of the rows share (see RowKey)."""
+        if self.root is None or self.root_key is None or self.sources or len(self.stages) != 1:
+            return None
+        plan = read_frame(self.frame, until=self.root)
+        try:
+            kept = kept_keys(plan, column_ids(self.root), column_ids(self.frame), self.root_key, where=self.name)
+        except InvalidJobError:
+            return None
+        named = {name.lower(): name for name in self.frame.columns}
+        return tuple(named[name] for name in kept)
 
     @property
     def types(self) -> dict[str, object]:

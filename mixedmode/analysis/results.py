@@ -11,23 +11,23 @@ from mixedmode.analysis.sql_checks import kept_keys
 from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import Changelog
-from mixedmode.operators.top import TopOperator
 from mixedmode.plan.job_plan import ResultPlan
 from mixedmode.plan.keyed_stages import upsert_stage
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.stages import ALL_ROWS, KeyedStage
+from mixedmode.plan.stages import KeyedStage
 
 __all__ = ["check_has_key", "has_key", "result_of_rows", "result_of_stage", "with_key", "with_upserts"]
 
 
 def check_has_key(stage: KeyedStage, where: str) -> None:
     """Raise InvalidJobError, beginning with `where`, if rows of a stage are retracted and have no key."""
-    if stage.emitted.changelog is Changelog.RETRACT and not stage.operator.output_key:
+    if stage.emitted.changelog is Changelog.RETRACT and stage.row_key is None:
         msg = (
             f"{where}: the join retracts rows, and its rows have no key, so the output could not find the row to "
-            "delete. Name the columns that no two of its rows share in the `key` of the output, or put a step after it "
-            "whose rows have a key, such as an aggregate. An inner or semi join of rows that are only added retracts "
-            f"nothing. step={stage.operator_id}"
+            "delete. If the rows of both inputs have keys, select the columns of these. Otherwise name the columns "
+            "that no two of its rows share in the `key` of the output, or put a step after it whose rows have a key, "
+            "such as an aggregate. An inner or semi join of rows that are only added retracts nothing. "
+            f"step={stage.operator_id}"
         )
         raise InvalidJobError(msg)
 
@@ -47,6 +47,8 @@ def result_of_stage(stage: KeyedStage, reads: Reads, where: str, columns: Sequen
 
 def has_key(stage: KeyedStage, key: Sequence[str]) -> bool:
     """Return whether rows of a stage are upserts by `key` as they are; () is any key, or none."""
+    if stage.pair_key is not None:
+        return False
     own = {field.name.lower() for field in stage.operator.output_key}
     return not key or own == {name.lower() for name in key}
 
@@ -118,16 +120,14 @@ def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> t
             f"inputs={', '.join((*reads.sources, *reads.stages))}"
         )
         raise InvalidJobError(msg)
-    output_key = stage.operator.output_key
-    if not output_key:
+    key = stage.row_key
+    if key is None:
         check_has_key(stage, where)
         return None
-    key = () if ALL_ROWS in output_key else tuple(field.name for field in output_key)
     plan = read_frame(given.frame, until=given.root)
     before, after = column_ids(given.root), column_ids(given.frame)
-    is_single = isinstance(stage.operator, TopOperator) and stage.operator.n == 1
-    if is_single and before.get(RANK_COLUMN) not in after.values():  # the rank is 1, so the other columns are the key
-        key = tuple(name for name in key if name != RANK_COLUMN)
+    if before.get(RANK_COLUMN) in after.values():  # also one that is always 1
+        key = tuple(field.name for field in stage.operator.output_key)
     kept = kept_keys(plan, before, after, key, where=where)
     named = {name.lower(): name for name in given.frame.columns}
     return tuple(named[name] for name in kept)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -104,8 +104,11 @@ def analysed_sql(
         check_joins_added_rows(tables, read.changelogs, where=where)
     text = SqlText(step.sql, {name: relation.name for name, relation in used.items()}, makes, tables)
     only = next(iter(used.values())) if len(read.relations) == 1 else None
-    root, windows = (None, None) if only is None else (only.root, _windows_in(result, plan, only))
-    return Relation(makes, result, (*read.sql, text), read.sources, read.stages, root, windows), used
+    rows = Relation(makes, result, (*read.sql, text), read.sources, read.stages)
+    if only is not None:
+        windows = _windows_in(result, plan, only)
+        rows = replace(rows, root=only.root, root_key=only.root_key, windows=windows)
+    return rows, used
 
 
 def _windows_in(rows: DataFrame, plan: Node, given: Relation) -> str | None:

@@ -25,6 +25,7 @@ from mixedmode.operators.join import (
 )
 from mixedmode.plan.fingerprint import Fingerprint, step_fingerprint
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stored_types import unordered, unstorable
 
 __all__ = [
@@ -46,12 +47,16 @@ JoinOperator: TypeAlias = AsOfJoinOperator | IntervalJoinOperator | RegularJoinO
 
 @dataclass(frozen=True, slots=True)
 class JoinedInput:
-    """One input of a join: its name there, its columns, its event-time column, the sources and stages it comes from."""
+    """One input of a join: its name there, its columns, its event-time column, the sources and stages it comes from.
+
+    `row_key`: see RowKey.
+    """
 
     alias: str
     fields: tuple[pa.Field, ...]
     event_time: str | None
     roots: tuple[str, ...]
+    row_key: RowKey = None
 
     def field(self, name: str, where: str) -> pa.Field:
         """Return a column, whatever the case of `name`. Raise InvalidJobError, beginning with `where`, if none is."""

@@ -11,10 +11,12 @@ from mixedmode.config.joins import Selected
 from mixedmode.config.steps import operator_id
 from mixedmode.config.two_inputs import TwoInputs
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.interface import Changelog
 from mixedmode.operators.join import LEFT, RIGHT
 from mixedmode.plan.join_operators import JoinedInput, JoinKey, Selection, join_identity, join_operator
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream
+from mixedmode.plan.row_keys import key_of_pairs
 from mixedmode.plan.side_outputs import LATE_OF_SIDES
 from mixedmode.plan.stages import KeyedStage, Side
 
@@ -166,6 +168,11 @@ def join_stage(
     times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides
+    pair_key = None
+    if operator.traits.emits is Changelog.RETRACT:
+        equal = equal_fields(step.join, inputs, where("join", "on"))
+        named_columns = [(name, side, field.name) for name, side, field in selected.columns if not name.startswith("_")]
+        pair_key = key_of_pairs(step.join.type, equal, (inputs[LEFT].row_key, inputs[RIGHT].row_key), named_columns)
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
         reads=upstream.reads,
@@ -178,6 +185,7 @@ def join_stage(
         identity=join_identity(step, operator),
         delay_us=upstream.delay_us,
         sides=sides_of(step.join, keys, inputs, times, columns),
+        pair_key=pair_key,
     )
 
 

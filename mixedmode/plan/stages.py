@@ -11,11 +11,14 @@ import pyarrow as pa
 
 from mixedmode.checkpoint.types import Redistribution
 from mixedmode.config.calls import column_in
+from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog, KeyedOperator
 from mixedmode.operators.map import MapOperator
 from mixedmode.operators.process import ProcessOperator, incompatibilities
+from mixedmode.operators.top import TopOperator
 from mixedmode.plan.fingerprint import Fingerprint, of_list
 from mixedmode.plan.reads import Reads, inputs_fingerprint
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.side_outputs import LATE, numbered_columns, side_output
 from mixedmode.plan.stored_operators import described
 
@@ -91,7 +94,8 @@ class KeyedStage:
     watermark of the input is behind that of the sources. `late_fields`: the columns of the input, if late records have
     an output; else (). `identity`: the fingerprint without the part on the input. `sides`: the inputs that the operator
     tells apart; () if it reads all relations as one. `is_window_keyed`: the key has the bounds of windows upstream.
-    `sql_settings`: {setting of Spark: value} of those that decide what its sql computes.
+    `sql_settings`: {setting of Spark: value} of those that decide what its sql computes. `pair_key`: that of a join
+    whose rows are retracted (see RowKey).
     """
 
     operator_id: str
@@ -108,6 +112,16 @@ class KeyedStage:
     sides: tuple[Side, ...] = ()
     is_window_keyed: bool = False
     sql_settings: Mapping[str, str] = field(default_factory=dict)
+    pair_key: RowKey = None
+
+    @property
+    def row_key(self) -> RowKey:
+        """Return the columns that no two of its rows share (see RowKey). A rank that is always 1 is not among them."""
+        if not self.operator.output_key:
+            return self.pair_key
+        names = [field.name for field in self.operator.output_key if field.name != ALL_ROWS.name]
+        is_single = isinstance(self.operator, TopOperator) and self.operator.n == 1
+        return tuple(name for name in names if not is_single or name != RANK_COLUMN)
 
     @property
     def emitted(self) -> EmittedRows:

@@ -148,7 +148,8 @@ class _Walk:
 
     def _input(self, ref: Ref, alias: str = "") -> JoinedInput:
         time, name = self._upstream_of([ref], self._where).event_time, self._names[ref]
-        return JoinedInput(alias or name, self._columns[ref].fields, time, (name,))
+        row_key = self._stages[int(ref[1])].row_key if ref[0] == "steps" else None
+        return JoinedInput(alias or name, self._columns[ref].fields, time, (name,), row_key)
 
     def _upstream_of(self, refs: Sequence[Ref], where: Where) -> Upstream:
         reads = self._reads(refs)
@@ -235,8 +236,7 @@ class _Walk:
             return None
         columns = self._columns[ref]
         columns.keys(key, self._where(*(("outputs", name) if name else ("sink",)), "key"))
-        names = [columns.field(column, "").name for column in key]
+        names = [columns.field(column, "").name for column in key or stage.row_key or ()]
         fields = [one for one in stage.operator.output_fields if one != ALL_ROWS]
-        own = {one.name for one in stage.operator.output_key} - {ALL_ROWS.name}
-        is_known = bool(stage.operator.output_key) and own <= set(names)
+        is_known = stage.row_key is not None and set(stage.row_key) <= set(names)
         return upsert_stage(name, self._reads([ref]), fields, names, is_checked=not is_known)

@@ -179,6 +179,7 @@ def test_a_join_returns_the_rows_of_sparks_batch(
         "SELECT id, e FROM (SELECT id, e FROM o LATERAL VIEW explode(array(v, 7)) t AS e) JOIN p ON id = no AND e > w",
         "SELECT o.id, e FROM o JOIN p ON o.id = p.no LATERAL VIEW explode(array(o.v, p.w)) t AS e",
         "SELECT x.id, q.w FROM o x JOIN p y ON x.id = y.no JOIN p q ON q.k = y.k AND q.no > x.v",
+        "SELECT x.k, y.k AS y, q.k AS z, y.at FROM o x JOIN p y ON x.id = y.no JOIN o q ON q.id = y.no AND q.at < x.at",
         (
             "SELECT id, no FROM (SELECT o.id, p.no, row_number() OVER (PARTITION BY o.k ORDER BY o.id, p.at, p.no) "
             "AS n FROM o JOIN p ON o.id = p.no) WHERE n <= 2"
@@ -429,6 +430,12 @@ def test_what_no_join_is_is_refused(spark: SparkSession, sql: str, problem: str)
         (
             "SELECT k, count(*) AS n FROM o WHERE NOT EXISTS (SELECT * FROM p WHERE p.no = o.id) AND v IN (SELECT no "
             "FROM p) GROUP BY k"
+        ),
+        # the key of the output is that of the left, whose rows have one partner
+        (
+            "SELECT a.k, a.v, 100 * a.n / b.n AS share, c.n AS newest FROM (SELECT k, v, count(*) AS n FROM o GROUP BY "
+            "k, v) a JOIN (SELECT k, count(*) AS n FROM o GROUP BY k) b ON a.k = b.k LEFT JOIN (SELECT k, w AS n FROM "
+            "p QUALIFY row_number() OVER (PARTITION BY k ORDER BY at DESC, no) = 1) c ON a.k = c.k"
         ),
     ],
 )

@@ -2,7 +2,7 @@
 that of the records. Their inputs only add rows, or change: an aggregate comes before.
 
 The oracle is plain Python: a join is two nested loops. Rows that change are compared behind an aggregate by all of
-their columns, which counts them.
+their columns, which counts them, or as they are if the key of the inputs identifies them.
 """
 
 from collections import Counter
@@ -90,6 +90,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     """A join of two inputs, or of one with itself, and perhaps a join of that join with an input."""
     nodes = [Node(None), Node(None)]
     nodes += [Node(by_key(), (source,), is_changelog=True) for source in (0, 1) if draw(st.booleans())]
+    by_k = set(range(2, len(nodes)))  # the nodes that have one row of each key
     inputs = st.integers(0, len(nodes) - 1)
     outputs = list[int]()
     last = draw(inputs)
@@ -99,7 +100,9 @@ def graphs(draw: st.DrawFn) -> Graph:
         changes = kind != "inner" or any(nodes[i].is_changelog for i in pair)
         nodes.append(Node(regular(kind, draw(some_condition)), (pair[0], pair[1]), is_changelog=changes))
         last = len(nodes) - 1
-        if not changes and draw(st.booleans()):
+        if kind != "full" and {*pair[: 1 if kind in ("semi", "anti") else 2]} <= by_k:
+            by_k.add(last)
+        if (not changes or last in by_k) and draw(st.booleans()):
             outputs.append(last)
         else:
             nodes.append(Node(counted(), (last,), is_changelog=True))
