@@ -103,7 +103,9 @@ def given_arguments(arguments: Mapping[str, Any], takes: Any, call: str) -> Mapp
     """Return the arguments that have a value. Raise TypeError for one that the TypedDict `takes`, if given, lacks."""
     unknown = None if takes is None else next((name for name in arguments if name not in takes.__annotations__), None)
     if unknown is not None:
-        msg = f"{call}() got an unexpected keyword argument {unknown!r}"
+        known = sorted(takes.__annotations__)
+        hint = did_you_mean(unknown, known) or f" It takes: {', '.join(known)}."
+        msg = f"{call}() got an unexpected keyword argument {unknown!r}.{hint}"
         raise TypeError(msg)  # as Python does where the signature lists the arguments
     return {name: value for name, value in arguments.items() if value is not None}
 

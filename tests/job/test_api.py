@@ -541,7 +541,7 @@ def test_a_job_from_its_own_yaml_has_the_same_spec(tmp_path_factory: pytest.Temp
 @pytest.mark.parametrize("argument", ["mod", "sources"])
 def test_an_argument_that_a_job_does_not_have_is_refused(argument: str) -> None:
     wrong: dict[str, Any] = {argument: "mixed"}
-    with pytest.raises(TypeError, match=rf"^Job\.from_stream\(\) got an unexpected keyword argument '{argument}'$"):
+    with pytest.raises(TypeError, match=rf"^Job\.from_stream\(\) got an unexpected keyword argument '{argument}'\."):
         Job.from_stream(None, "x", **wrong)
-    with pytest.raises(TypeError, match=rf"^Job\(\) got an unexpected keyword argument '{argument}s'$"):
+    with pytest.raises(TypeError, match=rf"^Job\(\) got an unexpected keyword argument '{argument}s'\."):
         Job("x", sources={}, **{f"{argument}s": "mixed"})  # type: ignore[arg-type]

@@ -218,7 +218,7 @@ def test_a_chain_of_steps_cannot_read_a_stream() -> None:
     broadcast = {"rules": started().source("rules").broadcast(key="rule")}
     with pytest.raises(InvalidJobError, match="the step reads streams, so its steps belong to streams"):
         started().key_by("k").process(Rules, output=OUTPUT, broadcast=broadcast)
-    with pytest.raises(TypeError, match=r"^broadcast\(\) got an unexpected keyword argument 'wrong'$"):
+    with pytest.raises(TypeError, match=r"^broadcast\(\) got an unexpected keyword argument 'wrong'\."):
         started().source("rules").broadcast(key="rule", wrong=1)  # type: ignore[call-arg]
 
 

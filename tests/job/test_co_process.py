@@ -191,7 +191,7 @@ def test_a_union_and_an_unknown_argument_are_refused() -> None:
     arguments: dict[str, Any] = {"on": "k", "function": Order, "output": OUTPUT}
     with pytest.raises(InvalidJobError, match=r"^Stream\.co_process: .* the left is a union\."):
         orders.union(customers).co_process(customers, **arguments)
-    with pytest.raises(TypeError, match=r"^co_process\(\) got an unexpected keyword argument 'wrong'$"):
+    with pytest.raises(TypeError, match=r"^co_process\(\) got an unexpected keyword argument 'wrong'\."):
         orders.co_process(customers, **(arguments | {"wrong": 1}))
     with pytest.raises(InvalidJobError, match=r"^Stream\.co_process: on_error cannot be ignore"):
         orders.co_process(customers, **(arguments | {"on_error": "ignore"}))

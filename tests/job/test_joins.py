@@ -59,7 +59,7 @@ def test_the_methods_make_the_steps_of_a_job_file() -> None:
 )
 def test_an_unknown_argument_and_a_union_are_refused(call: Any, name: str) -> None:
     trades, quotes = job().source("trades"), job().source("quotes")
-    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'wrong'$"):
+    with pytest.raises(TypeError, match=rf"^{name}\(\) got an unexpected keyword argument 'wrong'\. It takes: "):
         call(trades, quotes, wrong=1)
     with pytest.raises(InvalidJobError, match=rf"^Stream\.{name}: .* and the left is a union\. Make it one step"):
         call(trades.union(quotes), quotes)
