@@ -396,4 +396,4 @@ class _Walk:
     def _rows_of(self, stage: KeyedStage) -> Relation:
         """Return the rows of a stage for later steps."""
         fields = [field for field in stage.emitted_fields if field.name != WEIGHT_COLUMN]
-        return replace(self._emitted(stage.operator_id, fields), root_key=stage.row_key)
+        return replace(self._emitted(stage.operator_id, fields), root_keys=stage.row_keys)

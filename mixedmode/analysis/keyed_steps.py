@@ -24,9 +24,9 @@ from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
-    aggregate_keys,
     arguments_of,
     expressions_of,
+    keys_or_all_rows,
     no_event_time,
     operator_of,
     output_function,
@@ -117,7 +117,7 @@ class AggregateStage:
         """
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
-        keys = aggregate_keys(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
+        keys = keys_or_all_rows(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
         types = self._argument_types(list(expressions_of(step)), found)
         by_clock = step.window is not None and step.window.is_by_clock
         has_time = given.upstream.event_time is not None and not by_clock
@@ -235,6 +235,8 @@ class RankedStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
+        if isinstance(step, TopStep):
+            keys = keys_or_all_rows(step, keys)
         row = self._row(found)
         order = []
         for by in orders_of(step, given.upstream.event_time):

@@ -50,11 +50,11 @@ def ranked_sql(
         return None
     own = greatest_rank(ranked.conditions, id_of(ranked.rank))
     n = min((one for one in (own, limit) if one is not None), default=None)
-    if n is None or not ranked.keys:
+    if n is None:
         msg = (
-            f"{where}: ROW_NUMBER runs as a step with top, which keeps the first rows of each key. Write PARTITION BY "
-            "with columns, and say how many rows are kept: put the query into parentheses, and write WHERE n <= 3 "
-            "around it, where n is the column of the ROW_NUMBER; or write QUALIFY n <= 3."
+            f"{where}: ROW_NUMBER runs as a step with top, which keeps the first rows of each key. Say how many rows "
+            "are kept: put the query into parentheses, and write WHERE n <= 3 around it, where n is the column of the "
+            "ROW_NUMBER; or write QUALIFY n <= 3."
         )
         raise InvalidJobError(msg)
     names, of_windows = _names(ranked), ranked.windows
@@ -63,10 +63,11 @@ def ranked_sql(
     made_of = {number: bounds.get(number, (own,)) for number, own in names.items()}
     try:
         before = selected(session, step, parts, _wanted(session, ranked, made_of), ranked.source)
-        by = ranked.order or [(ranked.keys[0], False, True)]  # only a constant: the whole row decides, as among equals
+        by = ranked.order or [(next(iter(ranked.columns)), False, True)]  # only a constant: the whole row decides
         order = [OrderBy(column, *directions) for one, *directions in by for column in made_of[one]]
         keys = list(dict.fromkeys(column for number in ranked.keys for column in made_of[number]))
-        top = TopStep.model_validate({"key-by": keys, "top": {"n": max(1, n), "order-by": order}})
+        settings = {"top": {"n": max(1, n), "order-by": order}} | ({"key-by": keys} if keys else {})
+        top = TopStep.model_validate(settings)
         after = with_text(step, _after(session, ranked, names, bounds))
     except (TextLostError, ValidationError) as error:
         msg = f"{where}: the step with top for this ROW_NUMBER cannot be written out. {_WRITE} found={error}"

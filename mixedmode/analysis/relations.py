@@ -1,6 +1,7 @@
 """The relations of a job while it is analysed: the rows of sources and steps, and what is known of them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
@@ -26,7 +27,7 @@ class Relation:
 
     `root`: the stand-in of the only stage among the roots, to see what sql does with its columns; None for several.
     `windows`: the column of windows whose window_time is the event time, if sql may have windows of them.
-    `root_key`: the columns of `root` that no two of its rows share.
+    `root_keys`: columns of `root` that no two of its rows share, and others, if there are any.
     """
 
     name: str
@@ -36,20 +37,33 @@ class Relation:
     stages: tuple[str, ...] = ()
     root: DataFrame | None = None
     windows: str | None = None
-    root_key: RowKey = None
+    root_keys: tuple[tuple[str, ...], ...] = ()
 
     @property
     def row_key(self) -> RowKey:
         """Return the columns that no two of the rows share (see RowKey)."""
-        if self.root is None or self.root_key is None or self.sources or len(self.stages) != 1:
-            return None
-        plan = read_frame(self.frame, until=self.root)
-        try:
-            kept = kept_keys(plan, column_ids(self.root), column_ids(self.frame), self.root_key, where=self.name)
-        except InvalidJobError:
-            return None
+        with suppress(InvalidJobError):
+            return min(self.row_keys(self.name), key=len, default=None)
+        return None
+
+    def row_keys(self, where: str) -> list[tuple[str, ...]]:
+        """Return the keys of `root` that the sql over it keeps, by the names that they have here; [] if it has none.
+
+        Raise InvalidJobError, beginning with `where`, if it keeps none of them.
+        """
+        if self.root is None or self.sources or len(self.stages) != 1:
+            return []
+        plan, before, after = read_frame(self.frame, until=self.root), column_ids(self.root), column_ids(self.frame)
         named = {name.lower(): name for name in self.frame.columns}
-        return tuple(named[name] for name in kept)
+        found, lost = list[tuple[str, ...]](), None
+        for key in sorted(self.root_keys, key=len, reverse=True):
+            try:
+                found.append(tuple(named[name] for name in kept_keys(plan, before, after, key, where=where)))
+            except InvalidJobError as error:
+                lost = error
+        if lost is not None and not found:
+            raise lost
+        return found
 
     @property
     def types(self) -> dict[str, object]:
@@ -110,6 +124,7 @@ class Roots:
             keyed_before,
             event_time=event_time,
             keeps_bounds=keeps_bounds and _keeps_bounds(relations[0]),
+            row_key=relations[0].row_key if len(relations) == 1 else None,
         )
 
     def upstream_of_pair(

@@ -2,13 +2,10 @@
 
 from collections.abc import Sequence
 
-from mixedmode.analysis.catalyst import column_ids, read_frame
 from mixedmode.analysis.column_types import input_fields, output_fields
 from mixedmode.analysis.keyed_steps import key_fields
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.relations import Relation
-from mixedmode.analysis.sql_checks import kept_keys
-from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.operators.interface import Changelog
 from mixedmode.plan.job_plan import ResultPlan
@@ -21,7 +18,7 @@ __all__ = ["check_has_key", "has_key", "result_of_rows", "result_of_stage", "wit
 
 def check_has_key(stage: KeyedStage, where: str) -> None:
     """Raise InvalidJobError, beginning with `where`, if rows of a stage are retracted and have no key."""
-    if stage.emitted.changelog is Changelog.RETRACT and stage.row_key is None:
+    if stage.emitted.changelog is Changelog.RETRACT and not stage.row_keys:
         msg = (
             f"{where}: the join retracts rows, and its rows have no key, so the output could not find the row to "
             "delete. If the rows of both inputs have keys, select the columns of these. Otherwise name the columns "
@@ -47,7 +44,7 @@ def result_of_stage(stage: KeyedStage, reads: Reads, where: str, columns: Sequen
 
 def has_key(stage: KeyedStage, key: Sequence[str]) -> bool:
     """Return whether rows of a stage are upserts by `key` as they are; () is any key, or none."""
-    if stage.pair_key is not None:
+    if not stage.operator.output_key and stage.row_keys:
         return False
     own = {field.name.lower() for field in stage.operator.output_key}
     return not key or own == {name.lower() for name in key}
@@ -68,14 +65,14 @@ def with_upserts(output: str, given: Relation, reads: Reads, stage: KeyedStage, 
     Raise InvalidJobError, beginning with `where`, for rows that change and cannot be found again by a key.
     """
     try:
-        key = _kept_key(given, reads, stage, where)
+        keys = _kept_keys(given, reads, stage, where)
     except InvalidJobError:
         if reads.changelogs:
             raise
         return None
-    if key is None:
+    if not keys:
         return None
-    return upsert_stage(output, reads, input_fields(given.frame.schema, where), key, is_checked=False)
+    return upsert_stage(output, reads, input_fields(given.frame.schema, where), keys[0], is_checked=False)
 
 
 def with_key(
@@ -99,18 +96,19 @@ def with_key(
     fields = input_fields(given.frame.schema, where)
     names = {field.name.lower(): field.name for field in fields}
     try:
-        kept = _kept_key(given, reads, stage, where)
+        kept = _kept_keys(given, reads, stage, where)
     except InvalidJobError:
-        kept = None
+        kept = []
     wanted = [names[name.lower()] for name in key]
-    is_checked = kept is None or not set(kept) <= set(wanted)
+    is_checked = not any(set(one) <= set(wanted) for one in kept)
     return upsert_stage(output, reads, fields, wanted, is_checked=is_checked)
 
 
-def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> tuple[str, ...] | None:
-    """Return the columns that have the key of the stage, () for a key without columns; None if the stage has none.
+def _kept_keys(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> list[tuple[str, ...]]:
+    """Return the columns that have a key of the stage, () for a key without columns, and other such columns.
 
-    Raise InvalidJobError, beginning with `where`, if the key of the stage does not identify the rows.
+    The first have the key of the step, if it is kept. [] if the stage has none. Raise InvalidJobError, beginning with
+    `where`, if no key of the stage identifies the rows.
     """
     if given.root is None or len(reads.stages) > 1 or reads.sources:
         msg = (
@@ -120,14 +118,5 @@ def _kept_key(given: Relation, reads: Reads, stage: KeyedStage, where: str) -> t
             f"inputs={', '.join((*reads.sources, *reads.stages))}"
         )
         raise InvalidJobError(msg)
-    key = stage.row_key
-    if key is None:
-        check_has_key(stage, where)
-        return None
-    plan = read_frame(given.frame, until=given.root)
-    before, after = column_ids(given.root), column_ids(given.frame)
-    if before.get(RANK_COLUMN) in after.values():  # also one that is always 1
-        key = tuple(field.name for field in stage.operator.output_key)
-    kept = kept_keys(plan, before, after, key, where=where)
-    named = {name.lower(): name for name in given.frame.columns}
-    return tuple(named[name] for name in kept)
+    check_has_key(stage, where)
+    return given.row_keys(where)

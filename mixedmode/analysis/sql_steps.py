@@ -107,7 +107,7 @@ def analysed_sql(
     rows = Relation(makes, result, (*read.sql, text), read.sources, read.stages)
     if only is not None:
         windows = _windows_in(result, plan, only)
-        rows = replace(rows, root=only.root, root_key=only.root_key, windows=windows)
+        rows = replace(rows, root=only.root, root_keys=only.root_keys, windows=windows)
     return rows, used
 
 

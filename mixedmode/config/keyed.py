@@ -59,6 +59,11 @@ class Keyed(Reading):
         found = [match for text in self.key_by if (match := _COMPUTED.fullmatch(text))]
         return {match["name"]: match["expression"] for match in found}
 
+    def _parallelism_findings(self) -> Iterator[tuple[Path, str]]:
+        if not self.key_by and self.parallelism is not None:
+            text = " has no effect without a key: all records go to one subtask. Add key columns, or remove it."
+            yield ("parallelism",), text
+
     def _key_findings(self) -> Iterator[tuple[Path, str]]:
         for column, _ in repeated(self.key_columns, {}):
             yield ("key-by",), f" names a column twice. Remove one. found={column}"

@@ -99,9 +99,7 @@ class KeyedInput(Keyed):
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
-        if not self.key_by and self.parallelism is not None:
-            text = " has no effect without a key: all records go to one subtask. Add key columns, or remove it."
-            yield ("parallelism",), text
+        yield from self._parallelism_findings()
         yield from self._window_findings()
 
     @property
@@ -176,7 +174,7 @@ class ProcessStep(FunctionSettings, Keyed):
 
 
 class TopSpec(Section):
-    """The number of rows to keep of each key, and their order."""
+    """The number of rows to keep of each key, or of all rows, and their order."""
 
     n: Count = Field(description="how many rows of each key")
     order_by: Orders = Field(
@@ -187,12 +185,14 @@ class TopSpec(Section):
 
 
 class TopStep(Keyed):
-    """A step that keeps the best rows of each key, with their ranks, up to date."""
+    """A step that keeps the best rows of each key, or of all rows, with their ranks, up to date."""
 
-    top: TopSpec = Field(description="the best rows of each key, with their rank from 1")
+    key_by: Columns = Field(default=(), description=Keyed.model_fields["key_by"].description, min_length=1)
+    top: TopSpec = Field(description="the best rows of each key, or of all rows, with their rank from 1")
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         yield from self._key_findings()
+        yield from self._parallelism_findings()
         for column in self.key_columns:
             if column.lower() == RANK_COLUMN:
                 text = f": the step emits a column of this name. Rename yours in a sql step before. found={column}"

@@ -134,7 +134,7 @@ class WindowedJob(_Grouped[J]):
 
 
 class AllRows:
-    """The method of jobs and streams for an aggregate over all rows."""
+    """The methods of jobs and streams for steps over all rows."""
 
     __slots__ = ()
 
@@ -155,6 +155,13 @@ class AllRows:
         having: a condition in SQL over the columns of the result. The row is emitted only while it meets the condition.
         """
         return _aggregated(self, {"name": name}, outputs, more, having)
+
+    def top(self: J, n: int, *, order_by: str | Sequence[str], name: str | None = None) -> J:  # noqa: PYI019 - as above
+        """Add a step with the best `n` of all rows, with their rank, such as `top(10, order_by="price desc")`.
+
+        order_by: see KeyedJob.top. name: the name of the step.
+        """
+        return _best(self, {} if name is None else {"name": name}, n, order_by)
 
 
 class KeyedJob(_Grouped[J]):
@@ -253,8 +260,7 @@ class KeyedJob(_Grouped[J]):
         order_by: columns or SQL expressions, each with `asc` or `desc` and `nulls first` or `nulls last` after it.
             Rows that are equal in them are ordered by the whole row. docs/ranking.md is the guide.
         """
-        values = {**self.settings, "top": {"n": n, "order-by": order_by}}
-        return self.job.with_step(checked_section(TopStep, values, place="Job.top", name=argument))
+        return _best(self.job, self.settings, n, order_by)
 
     def deduplicate(
         self,
@@ -275,6 +281,11 @@ class KeyedJob(_Grouped[J]):
         given = {"keep": keep, "tie-break": tie_break, "within": within}
         values = {**self.settings, "deduplicate": {key: value for key, value in given.items() if value is not None}}
         return self.job.with_step(checked_section(DeduplicateStep, values, place="Job.deduplicate", name=argument))
+
+
+def _best(job: J, settings: Mapping[str, Any], n: int, order_by: str | Sequence[str]) -> J:
+    values = {**settings, "top": {"n": n, "order-by": order_by}}
+    return job.with_step(checked_section(TopStep, values, place="Job.top", name=argument))
 
 
 def _aggregated(

@@ -168,11 +168,11 @@ def join_stage(
     times = (None, None) if step.join.is_regular else (inputs[LEFT].event_time, inputs[RIGHT].event_time)
     layout = operator.layout
     columns = layout.sides
-    pair_key = None
+    passed_key = None
     if operator.traits.emits is Changelog.RETRACT:
         equal = equal_fields(step.join, inputs, where("join", "on"))
         named_columns = [(name, side, field.name) for name, side, field in selected.columns if not name.startswith("_")]
-        pair_key = key_of_pairs(step.join.type, equal, (inputs[LEFT].row_key, inputs[RIGHT].row_key), named_columns)
+        passed_key = key_of_pairs(step.join.type, equal, (inputs[LEFT].row_key, inputs[RIGHT].row_key), named_columns)
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
         reads=upstream.reads,
@@ -185,7 +185,7 @@ def join_stage(
         identity=join_identity(step, operator),
         delay_us=upstream.delay_us,
         sides=sides_of(step.join, keys, inputs, times, columns),
-        pair_key=pair_key,
+        passed_key=passed_key,
     )
 
 

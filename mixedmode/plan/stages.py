@@ -94,8 +94,8 @@ class KeyedStage:
     watermark of the input is behind that of the sources. `late_fields`: the columns of the input, if late records have
     an output; else (). `identity`: the fingerprint without the part on the input. `sides`: the inputs that the operator
     tells apart; () if it reads all relations as one. `is_window_keyed`: the key has the bounds of windows upstream.
-    `sql_settings`: {setting of Spark: value} of those that decide what its sql computes. `pair_key`: that of a join
-    whose rows are retracted (see RowKey).
+    `sql_settings`: {setting of Spark: value} of those that decide what its sql computes. `passed_key`: the
+    columns of its rows by which its inputs identify them (see RowKey).
     """
 
     operator_id: str
@@ -112,16 +112,17 @@ class KeyedStage:
     sides: tuple[Side, ...] = ()
     is_window_keyed: bool = False
     sql_settings: Mapping[str, str] = field(default_factory=dict)
-    pair_key: RowKey = None
+    passed_key: RowKey = None
 
     @property
-    def row_key(self) -> RowKey:
-        """Return the columns that no two of its rows share (see RowKey). A rank that is always 1 is not among them."""
-        if not self.operator.output_key:
-            return self.pair_key
-        names = [field.name for field in self.operator.output_key if field.name != ALL_ROWS.name]
-        is_single = isinstance(self.operator, TopOperator) and self.operator.n == 1
-        return tuple(name for name in names if not is_single or name != RANK_COLUMN)
+    def row_keys(self) -> tuple[tuple[str, ...], ...]:
+        """Return columns that no two of its rows share, and others that none share, if there are any (see RowKey)."""
+        found = list[tuple[str, ...]]()
+        if self.operator.output_key:
+            found.append(tuple(field.name for field in self.operator.output_key if field.name != ALL_ROWS.name))
+        if isinstance(self.operator, TopOperator) and self.operator.n == 1:  # the rank is always 1
+            found.append(tuple(name for name in found[0] if name != RANK_COLUMN))
+        return (*found, *(() if self.passed_key is None else (self.passed_key,)))
 
     @property
     def emitted(self) -> EmittedRows:

@@ -32,6 +32,7 @@ from mixedmode.plan.joins import equal_fields, join_stage, selection
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.keyed_stages import Upstream, upsert_stage, with_changelogs
 from mixedmode.plan.reads import Reads
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.testing.local_functions import local_broadcasts, local_co_group
 from mixedmode.testing.local_stages import Columns, declared_rows, join_key, stage_of
@@ -148,8 +149,11 @@ class _Walk:
 
     def _input(self, ref: Ref, alias: str = "") -> JoinedInput:
         time, name = self._upstream_of([ref], self._where).event_time, self._names[ref]
-        row_key = self._stages[int(ref[1])].row_key if ref[0] == "steps" else None
-        return JoinedInput(alias or name, self._columns[ref].fields, time, (name,), row_key)
+        return JoinedInput(alias or name, self._columns[ref].fields, time, (name,), self._row_key(ref))
+
+    def _row_key(self, ref: Ref) -> RowKey:
+        keys = self._stages[int(ref[1])].row_keys if ref[0] == "steps" else ()
+        return min(keys, key=len, default=None)
 
     def _upstream_of(self, refs: Sequence[Ref], where: Where) -> Upstream:
         reads = self._reads(refs)
@@ -159,7 +163,8 @@ class _Walk:
         event_time = None
         if None not in times and len(lowered) == 1:
             event_time = self._columns[refs[0]].field(min(lowered), where("from")).name
-        return Upstream.of(reads, emitted, len(self._stages), event_time=event_time)
+        row_key = self._row_key(refs[0]) if len(refs) == 1 else None
+        return Upstream.of(reads, emitted, len(self._stages), event_time=event_time, row_key=row_key)
 
     def _pair(self, step: JoinStep | CoProcessStep | CoGroupStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
         pair = (refs[0], refs[-1])  # a step over an input and itself reads it twice
@@ -236,7 +241,7 @@ class _Walk:
             return None
         columns = self._columns[ref]
         columns.keys(key, self._where(*(("outputs", name) if name else ("sink",)), "key"))
-        names = [columns.field(column, "").name for column in key or stage.row_key or ()]
+        names = [columns.field(column, "").name for column in key or next(iter(stage.row_keys), ())]
         fields = [one for one in stage.operator.output_fields if one != ALL_ROWS]
-        is_known = stage.row_key is not None and set(stage.row_key) <= set(names)
+        is_known = any(set(one) <= set(names) for one in stage.row_keys)
         return upsert_stage(name, self._reads([ref]), fields, names, is_checked=not is_known)

@@ -23,9 +23,9 @@ from mixedmode.plan.join_operators import JoinKey
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
-    aggregate_keys,
     aggregate_operator,
     expressions_of,
+    keys_or_all_rows,
     no_event_time,
     takes_changes,
 )
@@ -78,7 +78,7 @@ def stage_of(step: OneInputStep, columns: Columns, upstream: Upstream, where: Wh
     """Return the stage of a step over these columns. Raise InvalidJobError for wrong ones."""
     keys = columns.keys(step.key_columns, where("key-by")) if step.key_columns else ()
     if isinstance(step, KeyedAggregateStep):
-        return _aggregate(step, columns, upstream, aggregate_keys(step, keys), where)
+        return _aggregate(step, columns, upstream, keys_or_all_rows(step, keys), where)
     if isinstance(step, ProcessStep):
         return _process(step, columns, upstream, keys, where)
     if isinstance(step, AsyncMapStep):
@@ -92,6 +92,8 @@ def stage_of(step: OneInputStep, columns: Columns, upstream: Upstream, where: Wh
         order.append((quoted(field.name), field.type))
     row = columns.quoted(without=step.key_columns)
     raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
+    if isinstance(step, TopStep):
+        keys = keys_or_all_rows(step, keys)
     return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
 
 

@@ -65,7 +65,8 @@ class BatchSteps:
                 f"{by.expression} {'DESC' if by.descending else 'ASC'} NULLS {'FIRST' if by.nulls_first else 'LAST'}"
                 for by in step.top.order_by
             ]
-            rank = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {', '.join(order)})"
+            partition = f"PARTITION BY {', '.join(keys)} " if keys else ""
+            rank = f"row_number() OVER ({partition}ORDER BY {', '.join(order)})"
             sql = f"SELECT * FROM (SELECT {rank} AS rank, * FROM given) WHERE rank <= {step.top.n}"
         return self._step(name, step, sql, {"given": given})
 

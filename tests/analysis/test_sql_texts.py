@@ -164,6 +164,7 @@ def skip_unknown(spark: SparkSession, sql: str) -> None:
             2,
         ),
         (f"SELECT k, v FROM t WHERE v > 0 QUALIFY {OTHER} <= 2", 2),
+        (f"SELECT * FROM ({RANKED.replace('PARTITION BY k ', '')}) WHERE n <= 3 AND n > 1", 3),
         (f"SELECT s, count(*) AS c FROM (SELECT s, {OTHER} AS n FROM t QUALIFY n = 2) GROUP BY s", 2),
     ],
 )
@@ -204,13 +205,12 @@ def test_a_key_of_a_row_number_has_the_name_that_the_query_gives_it(
 @pytest.mark.parametrize(
     ("sql", "problem"),
     [
-        ("SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) > 1", "say how many rows are kept"),
-        (RANKED, "say how many rows are kept"),
-        (f"SELECT * FROM ({RANKED}) WHERE n > 3", "say how many rows are kept"),
-        (f"SELECT * FROM ({RANKED}) WHERE n <= v", "say how many rows are kept"),
-        (f"SELECT * FROM ({RANKED}) WHERE n <= 3 OR v = 1", "say how many rows are kept"),
-        (f"WITH r AS ({RANKED}) SELECT * FROM r WHERE n = 1 UNION ALL SELECT * FROM r", "say how many rows are kept"),
-        (f"SELECT * FROM ({RANKED.replace('PARTITION BY k ', '')}) WHERE n = 1", "Write PARTITION BY with columns"),
+        ("SELECT * FROM t QUALIFY row_number() OVER (PARTITION BY k ORDER BY v) > 1", "Say how many rows are kept"),
+        (RANKED, "Say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED}) WHERE n > 3", "Say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED}) WHERE n <= v", "Say how many rows are kept"),
+        (f"SELECT * FROM ({RANKED}) WHERE n <= 3 OR v = 1", "Say how many rows are kept"),
+        (f"WITH r AS ({RANKED}) SELECT * FROM r WHERE n = 1 UNION ALL SELECT * FROM r", "Say how many rows are kept"),
         (f"SELECT * FROM ({RANKED.replace('row_number', 'rank')}) WHERE n = 1", "found=Window"),
         (
             (
@@ -392,6 +392,11 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         (
             "SELECT k, n, s, c FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY c DESC, s) AS n FROM "
             "(SELECT k, s, count(*) AS c FROM t GROUP BY k, s)) WHERE n <= 2"
+        ),
+        # the best of all keys, of which the key of the aggregate is that of the output
+        (
+            "SELECT k, c FROM (SELECT *, row_number() OVER (ORDER BY c DESC, k) AS n FROM (SELECT k, count(*) AS c "
+            "FROM t GROUP BY k)) WHERE n <= 2"
         ),
     ],
 )
