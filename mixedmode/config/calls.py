@@ -9,11 +9,12 @@ Invariants (tests/config/test_calls.py):
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from mixedmode.config.call_texts import closing, pieces
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.within_group import WITHIN_GROUP, WithinGroup
 from mixedmode.errors import InvalidJobError
 
 #: {canonical name: other accepted spellings} of all functions of a keyed aggregate
@@ -38,7 +39,7 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "bit_or": (),
     "bit_xor": (),
     "median": (),
-    "percentile": (),
+    "percentile": ("percentile_cont",),
     "approx_count_distinct": (),
     "approx_median": (),
     "approx_percentile": ("percentile_approx",),
@@ -66,7 +67,6 @@ _INSTEAD = {
     "arbitrary": _BY_CHANCE,
     "first_value": "it goes by the order of rows, which has no meaning here. Take first, which goes by event time",
     "last_value": "it goes by the order of rows, which has no meaning here. Take last, which goes by event time",
-    "percentile_cont": "write percentile(x, 0.5), which interpolates likewise",
     "quantile_cont": "write percentile(x, 0.5), which interpolates likewise",
     "string_agg": "take collect_list(x, 100), and array_join in a sql step after this one",
     "listagg": "take collect_list(x, 100), and array_join in a sql step after this one",
@@ -85,7 +85,6 @@ _QUOTED = re.compile(r"`(?:[^`]|``)+`")
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _LITERALS = frozenset({"true", "false", "null"})  # plain words, but never columns
-_QUOTES = "'\"`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +215,12 @@ class AggregateCall:
         function = _CANONICAL.get(head[1].lower())
         if function is None:
             raise _unknown(head[1], text)
-        end = _closing(text, head.end())
+        end = closing(text, head.end())
+        texts = [piece.strip() for piece in pieces(text[head.end() : end], text)]
+        within = WithinGroup.after(text, end + 1)
+        if within is not None:
+            texts, end = _of_group(function, texts, within, text), within.end
         condition = _condition(text, end + 1)
-        texts = [piece.strip() for piece in _pieces(text[head.end() : end], text)]
         texts += [str(kept)] if kept is not None and function in COLLECTING else []
         return cls(function, *_arguments(function, texts, text), condition)
 
@@ -277,6 +279,14 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
     return None if first == "*" else first, is_distinct, by, parameters
 
 
+def _of_group(function: str, texts: list[str], within: WithinGroup, found: str) -> list[str]:
+    """Return the arguments of a function, for those before a WITHIN GROUP."""
+    if function != "percentile":
+        msg = f"only percentile_cont takes WITHIN GROUP, as in {WITHIN_GROUP}. found={found}"
+        raise InvalidJobError(msg)
+    return within.percentile(texts)
+
+
 def _parameters(function: str, texts: list[str], found: str) -> tuple[float, ...]:
     numbers = _NUMBERS.get(function, ())
     if len(texts) > len(numbers):
@@ -310,7 +320,7 @@ def _condition(text: str, start: int) -> str | None:
             msg = f"a filter is written filter (where condition), as in count(*) filter (where delay > 0). found={text}"
             raise InvalidJobError(msg)
         raise _not_a_call(text)
-    end = _closing(rest, head.end(), text)
+    end = closing(rest, head.end(), text)
     condition = rest[head.end() : end].strip()
     if rest[end + 1 :].strip():
         raise _not_a_call(text)
@@ -318,57 +328,6 @@ def _condition(text: str, start: int) -> str | None:
         msg = f"the filter has no condition. Write one after WHERE, as in filter (where delay > 0). found={text}"
         raise InvalidJobError(msg)
     return condition
-
-
-def _closing(text: str, start: int, found: str | None = None) -> int:
-    """Return the position of the parenthesis that closes the one opened before `start`."""
-    found = text if found is None else found
-    depth = 1
-    for position, char in _outside_quotes(text[start:], found):
-        depth += (char == "(") - (char == ")")
-        if depth == 0:
-            return start + position
-    if not text.rstrip().endswith(")"):
-        msg = (
-            "the call is cut short: its parenthesis is never closed. Between { and }, YAML ends a value at a comma, so "
-            "put the call in quotes there, or each output on a line of its own. "
-            f"found={found}"
-        )
-        raise InvalidJobError(msg)
-    msg = f"a parenthesis is never closed. Close it before the end of the argument. found={found}"
-    raise InvalidJobError(msg)
-
-
-def _pieces(arguments: str, found: str) -> list[str]:
-    """Return the texts between the commas that are outside of parentheses."""
-    pieces, start, depth = [], 0, 0
-    for position, char in _outside_quotes(arguments, found):
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth == 0:
-            pieces.append(arguments[start:position])
-            start = position + 1
-    return [*pieces, arguments[start:]]
-
-
-def _outside_quotes(argument: str, found: str) -> Iterator[tuple[int, str]]:
-    """Yield (position, character) outside of quoted strings and names.
-
-    A backslash escapes in strings, as in Spark SQL.
-    """
-    quote = ""
-    chars = iter(enumerate(argument))
-    for position, char in chars:
-        if quote and char == "\\" and quote != "`":
-            next(chars, None)
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in _QUOTES:
-            quote = char
-        else:
-            yield position, char
-    if quote:
-        msg = f"a quoted part is never closed. Add the closing {quote}. found={found}"
-        raise InvalidJobError(msg)
 
 
 def _unknown(name: str, text: str) -> InvalidJobError:

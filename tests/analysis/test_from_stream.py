@@ -311,6 +311,7 @@ CALLS = st.sampled_from(
         "min(coalesce(k, words))",
         "sum(v) FILTER (WHERE k = 'a')",
         "max_by(words, at)",
+        "percentile_cont(0.25) WITHIN GROUP (ORDER BY v)",
         "sum(v) / count(*)",
         "CASE WHEN max(at) IS NOT NULL THEN count(k) END",
     ]

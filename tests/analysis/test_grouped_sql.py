@@ -85,6 +85,21 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
             ),
         ),
         (
+            (
+                "SELECT k, percentile_cont(0.9) WITHIN GROUP (ORDER BY v DESC) FILTER (WHERE v > 0) AS p, "
+                "percentile(v, 1) AS m FROM t GROUP BY k"
+            ),
+            "SELECT t.k, t.v FROM t",
+            {
+                "key-by": ["k"],
+                "aggregate": {
+                    "p": "percentile(v, 0.1) filter (where (v > CAST(0 AS BIGINT)))",
+                    "m": "percentile(v, 1.0)",
+                },
+            },
+            None,
+        ),
+        (
             "SELECT s, k FROM t GROUP BY k, s",
             "SELECT t.k, t.s FROM t",
             {"key-by": ["k", "s"]},

@@ -8,13 +8,7 @@ from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall, column_in
 from mixedmode.errors import InvalidJobError
 
 SPELLINGS = [(spelling, name) for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)]
-KNOWN = (
-    "count, sum, min, max, avg, mean, stddev_samp, stddev, std, stddev_pop, var_samp, variance, var, var_pop, first, "
-    "last, min_by, max_by, bool_and, every, bool_or, some, any, count_if, bit_and, bit_or, bit_xor, median, "
-    "percentile, approx_count_distinct, approx_median, approx_percentile, percentile_approx, collect_list, array_agg, "
-    "collect_set, skewness, kurtosis, corr, covar_pop, covar_samp, regr_count, regr_avgx, regr_avgy, regr_sxx, "
-    "regr_syy, regr_sxy, regr_slope, regr_intercept, regr_r2"
-)
+KNOWN = ", ".join(spelling for spelling, _ in SPELLINGS)
 #: what follows the first argument where a function needs more than that
 REST = {
     "min_by": ", y",
@@ -187,6 +181,41 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
             "sum(x) filter (where (a)",
             "a parenthesis is never closed. Close it before the end of the argument. found=sum(x) filter (where (a)",
         ),
+        (
+            "percentile_cont(95) WITHIN GROUP (ORDER BY x)",
+            (
+                "percentile takes the share of values below the one asked for: a number from 0 to 1, as in "
+                "percentile(x, 0.95). found=percentile_cont(95) WITHIN GROUP (ORDER BY x)"
+            ),
+        ),
+        (
+            "percentile_cont(p) WITHIN GROUP (ORDER BY x DESC)",
+            (
+                "percentile takes the share of values below the one asked for: a number from 0 to 1, as in "
+                "percentile(x, 0.95). found=percentile_cont(p) WITHIN GROUP (ORDER BY x DESC)"
+            ),
+        ),
+        (
+            "percentile_cont(0.5) WITHIN GROUP (ORDER BY x, y)",
+            (
+                "WITHIN GROUP takes one column or expression, as in percentile_cont(0.5) WITHIN GROUP (ORDER BY delay)."
+                " found=percentile_cont(0.5) WITHIN GROUP (ORDER BY x, y)"
+            ),
+        ),
+        (
+            "percentile_cont(0.5) WITHIN GROUP (ORDER BY )",
+            (
+                "percentile has no argument. Write a column or an expression between the parentheses. "
+                "found=percentile_cont(0.5) WITHIN GROUP (ORDER BY )"
+            ),
+        ),
+        (
+            "sum(x) WITHIN GROUP (ORDER BY y)",
+            (
+                "only percentile_cont takes WITHIN GROUP, as in percentile_cont(0.5) WITHIN GROUP (ORDER BY delay). "
+                "found=sum(x) WITHIN GROUP (ORDER BY y)"
+            ),
+        ),
         ("sum((a)", "a parenthesis is never closed. Close it before the end of the argument. found=sum((a)"),
         ("max('a)", "a quoted part is never closed. Add the closing '. found=max('a)"),
         ("max('a\\')", "a quoted part is never closed. Add the closing '. found=max('a\\')"),
@@ -215,6 +244,17 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
             AggregateCall("min_by", "a", by="b", condition="(c)"),
         ),
         ("sum(filter)", AggregateCall("sum", "filter")),
+        ("percentile_cont(x, 0.5)", AggregateCall("percentile", "x", parameters=(0.5,))),
+        ("PERCENTILE_CONT(0.9)Within Group(order by x)", AggregateCall("percentile", "x", parameters=(0.9,))),
+        (
+            "percentile_cont(0.25) WITHIN GROUP (ORDER BY (a + b) asc) filter (where a > 0)",
+            AggregateCall("percentile", "(a + b)", parameters=(0.25,), condition="a > 0"),
+        ),
+        (
+            "percentile_cont(0.9) WITHIN GROUP (ORDER BY concat(a, ', b') DESC)",
+            AggregateCall("percentile", "concat(a, ', b')", parameters=(0.1,)),
+        ),
+        ("percentile_cont(1) WITHIN GROUP (ORDER BY desc desc)", AggregateCall("percentile", "desc", parameters=(0,))),
     ],
 )
 def test_more_arguments_numbers_and_a_filter_are_told_apart(text: str, expected: AggregateCall) -> None:
