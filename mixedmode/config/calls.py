@@ -77,6 +77,9 @@ _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for
 AGGREGATE_WORDS = frozenset(_CANONICAL)
 #: functions that keep the values of a key
 COLLECTING = frozenset({"collect_list", "collect_set"})
+_DISTINCT_FUNCTIONS = frozenset({"count", "sum", "avg"})
+#: functions whose result is the same over distinct values
+_IDEMPOTENT = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "collect_set"})
 _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
 _FILTER = re.compile(r"filter\s*\(\s*where\b", re.ASCII | re.IGNORECASE)
 _DISTINCT = re.compile(r"distinct\b", re.IGNORECASE)
@@ -176,6 +179,7 @@ class AggregateCall:
     def __post_init__(self) -> None:
         assert self.function in AGGREGATE_FUNCTIONS, self.function
         assert self.argument is not None or (self.function == "count" and not self.is_distinct), self.function
+        assert not self.is_distinct or self.function in _DISTINCT_FUNCTIONS, self.function
         assert (self.by is not None) == (self.function in _PAIRS), self.function
         numbers = _NUMBERS.get(self.function, ())
         assert sum(n.why is not None for n in numbers) <= len(self.parameters) <= len(numbers), self.parameters
@@ -256,8 +260,8 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
     is_distinct = bool(_DISTINCT.match(first))
     if is_distinct:
         first = _DISTINCT.sub("", first, count=1).strip()
-        if function != "count":
-            msg = f"only count takes DISTINCT. Make the rows distinct in a step before. found={found}"
+        if function not in _DISTINCT_FUNCTIONS | _IDEMPOTENT:
+            msg = f"only count, sum and avg take DISTINCT. Make the rows distinct in a step before. found={found}"
             raise InvalidJobError(msg)
     if not first:
         star = ", or * to count rows" if function == "count" and not is_distinct else ""
@@ -276,7 +280,7 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
             msg = f"{function} takes two arguments: {what}, as in {example}. found={found}"
             raise InvalidJobError(msg)
     parameters = _parameters(function, rest, found)
-    return None if first == "*" else first, is_distinct, by, parameters
+    return None if first == "*" else first, is_distinct and function not in _IDEMPOTENT, by, parameters
 
 
 def _of_group(function: str, texts: list[str], within: WithinGroup, found: str) -> list[str]:

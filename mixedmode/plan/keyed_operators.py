@@ -164,7 +164,7 @@ def _function(
 ) -> AggregateFunction:
     argument = None if call.argument is None else columns[call.sql_of(call.argument)]
     return aggregate_function(
-        "count_distinct" if call.is_distinct else call.function,
+        f"{call.function}_distinct" if call.is_distinct else call.function,
         None if argument is None else argument.index,
         None if argument is None else argument.data_type,
         has_event_time=has_event_time,

@@ -308,6 +308,7 @@ CALLS = st.sampled_from(
         "avg(w)",
         "max(named_struct('v', v).v)",
         "count(DISTINCT words)",
+        "sum(DISTINCT v)",
         "min(coalesce(k, words))",
         "sum(v) FILTER (WHERE k = 'a')",
         "max_by(words, at)",

@@ -81,8 +81,8 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
             ),
         ),
         (
-            "sum(DISTINCT a)",
-            "only count takes DISTINCT. Make the rows distinct in a step before. found=sum(DISTINCT a)",
+            "median(DISTINCT a)",
+            "only count, sum and avg take DISTINCT. Make the rows distinct in a step before. found=median(DISTINCT a)",
         ),
         (
             "count(distinct)",
@@ -233,6 +233,9 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
         ("count(distinct a)", AggregateCall("count", "a", is_distinct=True)),
         ("COUNT( DISTINCT (a) )", AggregateCall("count", "(a)", is_distinct=True)),
         ("count(distinct(a))", AggregateCall("count", "(a)", is_distinct=True)),
+        ("mean(DISTINCT a)", AggregateCall("avg", "a", is_distinct=True)),
+        ("max(DISTINCT a)", AggregateCall("max", "a")),
+        ("collect_set(DISTINCT a, 3)", AggregateCall("collect_set", "a", parameters=(3,))),
         ("max_by(concat(a, ','), b)", AggregateCall("max_by", "concat(a, ',')", by="b")),
         ("collect_list(x, 007)", AggregateCall("collect_list", "x", parameters=(7,))),
         ("approx_percentile(x, .5)", AggregateCall("approx_percentile", "x", parameters=(0.5,))),

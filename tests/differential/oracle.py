@@ -278,6 +278,8 @@ _FUNCTIONS: Mapping[str, Callable[[list[Any], Call], Any]] = {
     "bit_xor": lambda values, _: reduce(xor, values),
     "sum": _sum,
     "avg": _avg,
+    "sum_distinct": lambda values, call: _sum(_distinct(values, call), call),
+    "avg_distinct": lambda values, call: _avg(_distinct(values, call), call),
     "min": _smallest,
     "max": _largest,
     "var_pop": _variance,

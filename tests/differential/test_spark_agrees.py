@@ -50,7 +50,8 @@ PAIRS = (
     *("regr_slope", "regr_intercept", "regr_r2"),
 )
 OF_NUMBERS = (
-    *("sum({})", "avg({})", "stddev({})", "median({})", "percentile({}, 0.3)", "skewness({})", "kurtosis({})"),
+    *("sum({})", "avg({})", "sum(distinct {})", "avg(distinct {})", "stddev({})", "median({})"),
+    *("percentile({}, 0.3)", "skewness({})", "kurtosis({})"),
     *(f"{name}({{0}}, {{0}})" for name in PAIRS),
 )
 OF_WHOLE_NUMBERS = ("bit_and({})", "bit_or({})", "bit_xor({})")
@@ -109,6 +110,9 @@ STATISTICS = {
     **{name: f"{name}(x)" for name in ("bit_and", "bit_or", "bit_xor")},
     "some_bits": "bit_xor(x) filter (where b)",
     "trues": "count_if(b)",
+    "sum_once": "sum(distinct x)",
+    "sum_once_y": "sum(distinct y)",
+    "some_means_once": "avg(distinct y) filter (where b)",
     **{name: f"{name}(b)" for name in ("every", "some", "any")},
     "mean": "mean(y)",
 }

@@ -102,10 +102,17 @@ def _median(seen: list[Any]) -> float:
     return low if low == high else low + (position - math.floor(position)) * (high - low)
 
 
+def _once(seen: list[Any]) -> list[Any]:
+    """Each value once; all NaN are one value, and so are the zeros."""
+    return list({order_of(x + 0.0 if isinstance(x, float) else x): x for x in seen}.values())
+
+
 _OVER_TIME: dict[str, Callable[[Sequence[Record]], Any]] = {"first": _first, "last": _last}
 _OVER_VALUES: dict[str, Callable[[list[Any], pa.DataType], Any]] = {
     "sum": _sum,
     "avg": _avg,
+    "sum_distinct": lambda seen, data_type: _sum(_once(seen), data_type),
+    "avg_distinct": lambda seen, data_type: _avg(_once(seen), data_type),
     "min": lambda seen, _: min(seen, key=order_of),
     "max": lambda seen, _: max(seen, key=order_of),
     "var_pop": lambda seen, _: _variance(seen, sample=False),
@@ -132,7 +139,7 @@ def tolerance(function: str, records: Sequence[Record]) -> float:
     numbers = [float(r.value) for r in records if r.value is not None for _ in range(r.weight)]
     finite = [abs(x) for x in numbers if math.isfinite(x)]
     largest = max(finite, default=0.0)
-    if function in ("sum", "avg"):
+    if function.startswith(("sum", "avg")):
         return 1e-15 * len(finite) * sum(finite)
     if function == "median":
         return 1e-15 * largest  # decimals become doubles

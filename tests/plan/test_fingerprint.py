@@ -44,8 +44,8 @@ COLUMNS = {
 KEYS = {"k": pa.string(), "g": pa.int32()}
 CALLS = {
     "count": ("count(*)", "count(n)", "count(distinct s)"),
-    "sum": ("sum(n)", "sum(d)", "sum(x)"),
-    "avg": ("avg(n)", "avg(d)", "avg(x)"),
+    "sum": ("sum(n)", "sum(d)", "sum(x)", "sum(distinct d)"),
+    "avg": ("avg(n)", "avg(d)", "avg(x)", "avg(distinct n)"),
     "min_by": ("min_by(s, n)",),
     "max_by": ("max_by(n, at)",),
     "percentile": ("percentile(n, 0.5)",),
