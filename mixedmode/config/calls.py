@@ -40,6 +40,7 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "bit_xor": (),
     "median": (),
     "percentile": ("percentile_cont",),
+    "mode": (),
     "approx_count_distinct": (),
     "approx_median": (),
     "approx_percentile": ("percentile_approx",),
@@ -166,7 +167,8 @@ class AggregateCall:
     """A call. `function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
 
     `by` is the second argument of a function of two columns. `parameters` are the numbers after the arguments.
-    `condition` is the text in `filter (where ...)`.
+    `condition` is the text in `filter (where ...)`. `is_descending` is set for a mode that is the greatest of several
+    values, not the least.
     """
 
     function: str
@@ -175,11 +177,13 @@ class AggregateCall:
     by: str | None = None
     parameters: tuple[float, ...] = ()
     condition: str | None = None
+    is_descending: bool = False
 
     def __post_init__(self) -> None:
         assert self.function in AGGREGATE_FUNCTIONS, self.function
         assert self.argument is not None or (self.function == "count" and not self.is_distinct), self.function
         assert not self.is_distinct or self.function in _DISTINCT_FUNCTIONS, self.function
+        assert not self.is_descending or self.function == "mode", self.function
         assert (self.by is not None) == (self.function in _PAIRS), self.function
         numbers = _NUMBERS.get(self.function, ())
         assert sum(n.why is not None for n in numbers) <= len(self.parameters) <= len(numbers), self.parameters
@@ -188,6 +192,8 @@ class AggregateCall:
         texts = ["*" if self.argument is None else self.argument, self.by, *map(repr, self.parameters)]
         distinct = "distinct " if self.is_distinct else ""
         condition = "" if self.condition is None else f" filter (where {self.condition})"
+        if self.is_descending:
+            return f"{self.function}() within group (order by {self.argument} desc){condition}"
         return f"{self.function}({distinct}{', '.join(text for text in texts if text is not None)}){condition}"
 
     @property
@@ -224,9 +230,10 @@ class AggregateCall:
         within = WithinGroup.after(text, end + 1)
         if within is not None:
             texts, end = _of_group(function, texts, within, text), within.end
+        is_descending = within is not None and within.is_descending and function == "mode"
         condition = _condition(text, end + 1)
         texts += [str(kept)] if kept is not None and function in COLLECTING else []
-        return cls(function, *_arguments(function, texts, text), condition)
+        return cls(function, *_arguments(function, texts, text), condition, is_descending)
 
 
 def is_column(text: str) -> bool:
@@ -279,16 +286,20 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
             what, example = _PAIRS[function]
             msg = f"{function} takes two arguments: {what}, as in {example}. found={found}"
             raise InvalidJobError(msg)
+    if function == "mode" and [text.lower() for text in rest] in (["true"], ["false"]):
+        rest = []  # in Spark, it says that ties are not by chance, and here they never are
     parameters = _parameters(function, rest, found)
     return None if first == "*" else first, is_distinct and function not in _IDEMPOTENT, by, parameters
 
 
 def _of_group(function: str, texts: list[str], within: WithinGroup, found: str) -> list[str]:
     """Return the arguments of a function, for those before a WITHIN GROUP."""
-    if function != "percentile":
-        msg = f"only percentile_cont takes WITHIN GROUP, as in {WITHIN_GROUP}. found={found}"
-        raise InvalidJobError(msg)
-    return within.percentile(texts)
+    if function == "percentile":
+        return within.percentile(texts)
+    if function == "mode":
+        return [within.argument, *filter(None, texts)]
+    msg = f"only percentile_cont and mode take WITHIN GROUP, as in {WITHIN_GROUP}. found={found}"
+    raise InvalidJobError(msg)
 
 
 def _parameters(function: str, texts: list[str], found: str) -> tuple[float, ...]:

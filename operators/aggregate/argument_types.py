@@ -15,6 +15,7 @@ __all__ = ["Arguments", "check_arguments"]
 #: the types of a function that takes values with parts, too: of its argument, and of the column that orders it
 _ACCEPTED: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
     **dict.fromkeys(("min", "max", "count_distinct", "approx_count_distinct", "collect_set"), (has_order,)),
+    **dict.fromkeys(("mode", "mode_descending"), (has_order,)),
     **dict.fromkeys(("first", "last", "collect_list"), (is_storable,)),
     **dict.fromkeys(("min_by", "max_by"), (is_storable, has_order)),
 }

@@ -15,9 +15,9 @@ from mixedmode.operators.aggregate.argument_types import Arguments, check_argume
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.calls import AggregateFunction, Column, FunctionCall
 from mixedmode.operators.aggregate.collect import Collected, Distinct
-from mixedmode.operators.aggregate.counted import Counted
+from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
-from mixedmode.operators.aggregate.kept_results import DistinctCount, DistinctResult, ExactPercentile, ValueList
+from mixedmode.operators.aggregate.kept_results import DistinctCount, DistinctResult, ExactPercentile, Mode, ValueList
 from mixedmode.operators.aggregate.moment_results import PAIR_FORMULAS, PairResult, Shape, SquareSum
 from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import (
@@ -203,6 +203,14 @@ def _percentile(call: Arguments) -> AggregateFunction:
     return AggregateFunction((register,), pa.float64(), result)
 
 
+def _mode(*, largest: bool) -> _Builder:
+    def build(call: Arguments) -> AggregateFunction:
+        register = Occurrences(call.argument, ordered_kind(call.data_type))
+        return AggregateFunction((register,), call.data_type, Mode(register, call.data_type, largest))
+
+    return build
+
+
 def _bits(*, any_of: bool) -> _Builder:
     def build(call: Arguments) -> AggregateFunction:
         register = Bits(call.argument, any_of)
@@ -309,6 +317,8 @@ _BUILDERS: Mapping[str, _Builder] = {
     "collect_set": _collect_set,
     "median": _percentile,
     "percentile": _percentile,
+    "mode": _mode(largest=False),
+    "mode_descending": _mode(largest=True),
     "approx_median": _approx_median,
     "bit_and": _bits(any_of=False),
     "bit_or": _bits(any_of=True),

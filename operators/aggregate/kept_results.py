@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from mixedmode.operators.aggregate.collect import Collected, Distinct
-from mixedmode.operators.aggregate.counted import Counted
+from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.packed import list_counts, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Register, Rows
 from mixedmode.operators.aggregate.results import State
-from mixedmode.operators.aggregate.values import Argument, float_values, from_ordered
+from mixedmode.operators.aggregate.values import Argument, Values, float_values, from_ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,30 @@ class ExactPercentile:
         )
         between = low + (position - below) * (high - low)  # as in Spark, infinities may become NaN
         return pa.array(np.where((below == above) | (low == high), low, between), mask=~seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The value with the most rows; NULL without a value. Of several, it is the least, or the greatest if `largest`."""
+
+    register: Occurrences
+    data_type: pa.DataType
+    largest: bool
+
+    def __call__(self, state: State) -> pa.Array:
+        """Return one value per group."""
+        lists, rows = self.register.lists(state[self.register])
+        if not len(rows):
+            return pa.nulls(len(lists.counts), self.data_type)
+        owners = lists.owners
+        most = np.zeros(len(lists.counts), np.int64)
+        np.maximum.at(most, owners, rows)
+        places = np.flatnonzero(rows == most[owners])  # in ascending order of the values of a group
+        if not self.largest:
+            places = places[::-1]
+        chosen = np.zeros(len(lists.counts), np.intp)
+        chosen[owners[places]] = places  # the last one of a group stays
+        return from_ordered(Values(lists.values.take(chosen).data, lists.counts > 0), self.data_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,18 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
             None,
         ),
         (
+            (
+                "SELECT k, mode(v) AS a, mode(v, true) AS b, mode() WITHIN GROUP (ORDER BY v) AS c, "
+                "mode() WITHIN GROUP (ORDER BY v DESC) AS d FROM t GROUP BY k"
+            ),
+            "SELECT t.k, t.v FROM t",
+            {
+                "key-by": ["k"],
+                "aggregate": {"a": "mode(v)", "b": "mode(v)", "d": "mode() within group (order by v desc)"},
+            },
+            "SELECT k, a, b, b AS c, d FROM previous",
+        ),
+        (
             "SELECT s, k FROM t GROUP BY k, s",
             "SELECT t.k, t.s FROM t",
             {"key-by": ["k", "s"]},

@@ -212,8 +212,19 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
         (
             "sum(x) WITHIN GROUP (ORDER BY y)",
             (
-                "only percentile_cont takes WITHIN GROUP, as in percentile_cont(0.5) WITHIN GROUP (ORDER BY delay). "
-                "found=sum(x) WITHIN GROUP (ORDER BY y)"
+                "only percentile_cont and mode take WITHIN GROUP, as in percentile_cont(0.5) WITHIN GROUP (ORDER BY "
+                "delay). found=sum(x) WITHIN GROUP (ORDER BY y)"
+            ),
+        ),
+        (
+            "mode(x, y)",
+            "mode takes one argument. Compute what it needs in a sql step before. found=mode(x, y)",
+        ),
+        (
+            "mode(y) WITHIN GROUP (ORDER BY x)",
+            (
+                "mode takes one argument. Compute what it needs in a sql step before. "
+                "found=mode(y) WITHIN GROUP (ORDER BY x)"
             ),
         ),
         ("sum((a)", "a parenthesis is never closed. Close it before the end of the argument. found=sum((a)"),
@@ -249,6 +260,13 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
         ("sum(filter)", AggregateCall("sum", "filter")),
         ("percentile_cont(x, 0.5)", AggregateCall("percentile", "x", parameters=(0.5,))),
         ("PERCENTILE_CONT(0.9)Within Group(order by x)", AggregateCall("percentile", "x", parameters=(0.9,))),
+        ("mode(x)", AggregateCall("mode", "x")),
+        ("mode(x, TRUE)", AggregateCall("mode", "x")),
+        ("mode() WITHIN GROUP (ORDER BY x ASC)", AggregateCall("mode", "x")),
+        (
+            "mode() WITHIN GROUP (ORDER BY a + b DESC) FILTER (WHERE c)",
+            AggregateCall("mode", "a + b", condition="c", is_descending=True),
+        ),
         (
             "percentile_cont(0.25) WITHIN GROUP (ORDER BY (a + b) asc) filter (where a > 0)",
             AggregateCall("percentile", "(a + b)", parameters=(0.25,), condition="a > 0"),

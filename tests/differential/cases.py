@@ -100,6 +100,8 @@ AGGREGATES: dict[str, tuple[str, Call]] = {
     "some_b": ("bool_or(b)", Call("bool_or", "b")),
     **{f"distinct_{c}": (f"count(distinct {c})", Call("count_distinct", c)) for c in ("n", "d", "w", "s", "u")},
     **{f"distinct_sum_{c}": (f"sum(distinct {c})", Call("sum_distinct", c)) for c in ("n", "m")},
+    **{f"mode_{c}": (f"mode({c})", Call("mode", c)) for c in "ndsw"},
+    "mode_descending_i": ("mode() WITHIN GROUP (ORDER BY i DESC)", Call("mode_descending", "i")),
     "distinct_mean_m": ("avg(distinct m)", Call("avg_distinct", "m", scale=6)),
     **{f"about_{c}": (f"approx_count_distinct({c})", Call("approx_count_distinct", c)) for c in ("i", "d", "s")},
     **{f"half_{c}": (f"approx_percentile({c}, 0.5)", Call("approx_percentile", c, number=0.5)) for c in "indmu"},

@@ -11,6 +11,7 @@ Sketches are exact for the few rows that a random case has.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -165,6 +166,12 @@ def _distinct(values: list[Any], call: Call) -> list[Any]:
     return sorted({canonical(value): value for value in values}.values(), key=_order)
 
 
+def _mode(values: list[Any], pick: Callable[..., Any]) -> Any:
+    rows = Counter(map(canonical, values))
+    most = max(rows.values())
+    return pick((value for value in values if rows[canonical(value)] == most), key=_order)
+
+
 def _percentile(values: list[Any], call: Call) -> Any:
     return sorted(values, key=_order)[max(math.ceil(len(values) * call.number), 1) - 1]
 
@@ -278,6 +285,8 @@ _FUNCTIONS: Mapping[str, Callable[[list[Any], Call], Any]] = {
     "bit_xor": lambda values, _: reduce(xor, values),
     "sum": _sum,
     "avg": _avg,
+    "mode": lambda values, _: _mode(values, min),
+    "mode_descending": lambda values, _: _mode(values, max),
     "sum_distinct": lambda values, call: _sum(_distinct(values, call), call),
     "avg_distinct": lambda values, call: _avg(_distinct(values, call), call),
     "min": _smallest,

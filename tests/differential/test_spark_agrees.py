@@ -42,7 +42,16 @@ NUMBERS = [name for name in ARGUMENTS if name.endswith("int") or name.startswith
 MEASURES = [*NUMBERS, "date", "timestamp", "timestamp_ntz"]
 #: calls by the type of their argument; Spark's lists have no limit, so 9 is cut off there
 ANY_TYPE = (
-    *("count({})", "min({})", "max({})", "first({})", "last({})", "count(distinct {})", "approx_count_distinct({})"),
+    *(
+        "count({})",
+        "min({})",
+        "max({})",
+        "first({})",
+        "last({})",
+        "count(distinct {})",
+        "approx_count_distinct({})",
+        "mode({})",
+    ),
     *("min_by({}, at)", "max_by({}, at)", "collect_list({}, 9)", "collect_set({}, 9)"),
 )
 PAIRS = (
@@ -110,6 +119,8 @@ STATISTICS = {
     **{name: f"{name}(x)" for name in ("bit_and", "bit_or", "bit_xor")},
     "some_bits": "bit_xor(x) filter (where b)",
     "trues": "count_if(b)",
+    "most": "mode(x, true)",
+    "some_most": "mode() within group (order by y desc) filter (where b)",
     "sum_once": "sum(distinct x)",
     "sum_once_y": "sum(distinct y)",
     "some_means_once": "avg(distinct y) filter (where b)",
@@ -211,6 +222,8 @@ def _spark_call(sql: str, call: Call) -> Any:
     where = "true" if call.where is None else call.where.sql
     x, n = call.argument, int(call.number)
     match call.function:
+        case "mode":
+            return F.expr(f"mode({x}, true) filter (where {where})")
         case "first" | "last":  # by (event time, value); in a struct, NULL is the smallest for Spark too
             extreme = "min" if call.function == "first" else "max"
             return F.expr(f"({extreme}(struct(at, {x})) filter (where {where})).{x}")

@@ -43,7 +43,7 @@ def types_of(function: str) -> Sequence[pa.DataType]:
         else [pa.bool_()]
         if function in BOOLEAN
         else ORDERED
-        if function in ("min", "max")
+        if function in ("min", "max", "mode", "mode_descending")
         else STORED
     )
 
@@ -154,7 +154,7 @@ def test_the_order_of_the_rows_changes_nothing(function: str, data: st.DataObjec
         ("avg_distinct", pa.decimal128(38, 10), pa.decimal128(38, 14)),
         ("avg", pa.decimal128(38, 10), pa.decimal128(38, 14)),
         ("avg", pa.decimal128(38, 36), pa.decimal128(38, 38)),
-        *((f, t, t) for t in ARGUMENTS for f in ("min", "max", "first", "last")),
+        *((f, t, t) for t in ARGUMENTS for f in ("min", "max", "first", "last", "mode")),
         *((f, pa.bool_(), pa.bool_()) for f in BOOLEAN),
         *((f, t, t) for f in WHOLE for t in INTEGERS),
         *((f, t, pa.float64()) for f in ("median", "skewness", "kurtosis") for t in NUMBERS),
@@ -281,7 +281,7 @@ def test_an_event_time_is_asked_for_in_full(function: str) -> None:
     )
 
 
-@pytest.mark.parametrize("function", ["min", "max", "first", "last"])
+@pytest.mark.parametrize("function", ["min", "max", "first", "last", "mode"])
 @pytest.mark.parametrize("data_type", [pa.list_(pa.null()), pa.null(), pa.time64("ns"), pa.duration("us")], ids=str)
 def test_a_type_without_an_order_is_refused_in_full(function: str, data_type: pa.DataType) -> None:
     with pytest.raises(InvalidJobError) as caught:

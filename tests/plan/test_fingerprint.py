@@ -48,6 +48,7 @@ CALLS = {
     "avg": ("avg(n)", "avg(d)", "avg(x)", "avg(distinct n)"),
     "min_by": ("min_by(s, n)",),
     "max_by": ("max_by(n, at)",),
+    "mode": ("mode(s)", "mode() within group (order by n desc)"),
     "percentile": ("percentile(n, 0.5)",),
     "count_if": ("count_if(b)",),
     **{

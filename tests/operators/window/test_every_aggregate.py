@@ -41,6 +41,8 @@ CALLS: dict[str, tuple[str, Column | None, dict[str, Any]]] = {
     "distinct": ("count_distinct", _TEXT, {}),
     "distinct_sum": ("sum_distinct", _NUMBER, {}),
     "odd_distinct_mean": ("avg_distinct", _DOUBLE, {"condition": _IS_ODD}),
+    "mode": ("mode", _TEXT, {}),
+    "odd_mode": ("mode_descending", _NUMBER, {"condition": _IS_ODD}),
     "approx_distinct": ("approx_count_distinct", _NUMBER, {}),
     "median": ("approx_percentile", _DOUBLE, {"parameters": (0.5,)}),
     "text_of_least": ("min_by", _TEXT, {"by": _NUMBER}),
