@@ -8,6 +8,7 @@ __all__ = ["as_written"]
 
 _DOUBLE = re.compile(r"CAST\(([\d.]+)(?:BD)? AS DOUBLE\)|([\d.E-]+)D")  # a number that is read as a double
 _ONCE = "1L"  # how often each value of percentile(x, p) counts
+_WITHIN = " WITHIN GROUP"
 _COUNT_ALL = "count(1)"
 
 
@@ -25,7 +26,7 @@ def as_written(call: str) -> str:
     start = len(function) + 1
     end = closing(call, start)
     texts = [text.strip() for text in pieces(call[start:end], call)]
-    first = 0 if function.startswith("percentile_") else 1  # of those, the argument is in WITHIN GROUP
+    first = 0 if call[end + 1 :].startswith(_WITHIN) else 1  # there, the argument is in WITHIN GROUP
     texts[first:] = [_DOUBLE.sub(r"\1\2", text) if _DOUBLE.fullmatch(text) else text for text in texts[first:]]
     if function == "percentile" and texts[-1] == _ONCE:
         texts.pop()

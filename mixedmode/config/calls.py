@@ -40,6 +40,7 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "bit_xor": (),
     "median": (),
     "percentile": ("percentile_cont",),
+    "percentile_disc": (),
     "mode": (),
     "approx_count_distinct": (),
     "approx_median": (),
@@ -69,6 +70,7 @@ _INSTEAD = {
     "first_value": "it goes by the order of rows, which has no meaning here. Take first, which goes by event time",
     "last_value": "it goes by the order of rows, which has no meaning here. Take last, which goes by event time",
     "quantile_cont": "write percentile(x, 0.5), which interpolates likewise",
+    "quantile_disc": "write percentile_disc(x, 0.5), which is one of the values likewise",
     "string_agg": "take collect_list(x, 100), and array_join in a sql step after this one",
     "listagg": "take collect_list(x, 100), and array_join in a sql step after this one",
     "group_concat": "take collect_list(x, 100), and array_join in a sql step after this one",
@@ -78,6 +80,7 @@ _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for
 AGGREGATE_WORDS = frozenset(_CANONICAL)
 #: functions that keep the values of a key
 COLLECTING = frozenset({"collect_list", "collect_set"})
+_ORDERED = frozenset({"mode", "percentile_disc"})  #: functions whose result depends on a descending order
 _DISTINCT_FUNCTIONS = frozenset({"count", "sum", "avg"})
 #: functions whose result is the same over distinct values
 _IDEMPOTENT = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "collect_set"})
@@ -139,6 +142,7 @@ _NUMBERS: dict[str, tuple[_Number, ...]] = {
     "approx_count_distinct": (_ERROR,),
     "approx_percentile": (_share("approx_percentile"), _ACCURACY),
     "percentile": (_share("percentile"),),
+    "percentile_disc": (_share("percentile_disc"),),
     "collect_list": (_bound("collect_list"),),
     "collect_set": (_bound("collect_set"),),
 }
@@ -167,8 +171,8 @@ class AggregateCall:
     """A call. `function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
 
     `by` is the second argument of a function of two columns. `parameters` are the numbers after the arguments.
-    `condition` is the text in `filter (where ...)`. `is_descending` is set for a mode that is the greatest of several
-    values, not the least.
+    `condition` is the text in `filter (where ...)`. `is_descending` is set if a function of _ORDERED goes by the
+    descending order of the values.
     """
 
     function: str
@@ -183,7 +187,7 @@ class AggregateCall:
         assert self.function in AGGREGATE_FUNCTIONS, self.function
         assert self.argument is not None or (self.function == "count" and not self.is_distinct), self.function
         assert not self.is_distinct or self.function in _DISTINCT_FUNCTIONS, self.function
-        assert not self.is_descending or self.function == "mode", self.function
+        assert not self.is_descending or self.function in _ORDERED, self.function
         assert (self.by is not None) == (self.function in _PAIRS), self.function
         numbers = _NUMBERS.get(self.function, ())
         assert sum(n.why is not None for n in numbers) <= len(self.parameters) <= len(numbers), self.parameters
@@ -193,7 +197,8 @@ class AggregateCall:
         distinct = "distinct " if self.is_distinct else ""
         condition = "" if self.condition is None else f" filter (where {self.condition})"
         if self.is_descending:
-            return f"{self.function}() within group (order by {self.argument} desc){condition}"
+            numbers = ", ".join(map(repr, self.parameters))
+            return f"{self.function}({numbers}) within group (order by {self.argument} desc){condition}"
         return f"{self.function}({distinct}{', '.join(text for text in texts if text is not None)}){condition}"
 
     @property
@@ -230,7 +235,7 @@ class AggregateCall:
         within = WithinGroup.after(text, end + 1)
         if within is not None:
             texts, end = _of_group(function, texts, within, text), within.end
-        is_descending = within is not None and within.is_descending and function == "mode"
+        is_descending = within is not None and within.is_descending and function in _ORDERED
         condition = _condition(text, end + 1)
         texts += [str(kept)] if kept is not None and function in COLLECTING else []
         return cls(function, *_arguments(function, texts, text), condition, is_descending)
@@ -296,9 +301,9 @@ def _of_group(function: str, texts: list[str], within: WithinGroup, found: str) 
     """Return the arguments of a function, for those before a WITHIN GROUP."""
     if function == "percentile":
         return within.percentile(texts)
-    if function == "mode":
+    if function in _ORDERED:
         return [within.argument, *filter(None, texts)]
-    msg = f"only percentile_cont and mode take WITHIN GROUP, as in {WITHIN_GROUP}. found={found}"
+    msg = f"only percentile_cont, percentile_disc and mode take WITHIN GROUP, as in {WITHIN_GROUP}. found={found}"
     raise InvalidJobError(msg)
 
 

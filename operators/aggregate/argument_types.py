@@ -31,6 +31,8 @@ _NUMERIC = frozenset(
         "stddev_samp",
         "median",
         "percentile",
+        "percentile_disc",
+        "percentile_disc_descending",
         "skewness",
         "kurtosis",
     }

@@ -17,7 +17,14 @@ from mixedmode.operators.aggregate.calls import AggregateFunction, Column, Funct
 from mixedmode.operators.aggregate.collect import Collected, Distinct
 from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
-from mixedmode.operators.aggregate.kept_results import DistinctCount, DistinctResult, ExactPercentile, Mode, ValueList
+from mixedmode.operators.aggregate.kept_results import (
+    DistinctCount,
+    DistinctResult,
+    ExactPercentile,
+    Mode,
+    ValueAtShare,
+    ValueList,
+)
 from mixedmode.operators.aggregate.moment_results import PAIR_FORMULAS, PairResult, Shape, SquareSum
 from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import (
@@ -197,10 +204,23 @@ def _approx_median(call: Arguments) -> AggregateFunction:
 
 def _percentile(call: Arguments) -> AggregateFunction:
     (fraction,) = call.parameters or (0.5,)  # median has none
+    register, data_type = _counted(call)
+    return AggregateFunction((register,), pa.float64(), ExactPercentile(register, fraction, data_type))
+
+
+def _percentile_disc(*, is_descending: bool) -> _Builder:
+    def build(call: Arguments) -> AggregateFunction:
+        (fraction,) = call.parameters
+        register, data_type = _counted(call)
+        return AggregateFunction((register,), pa.float64(), ValueAtShare(register, fraction, data_type, is_descending))
+
+    return build
+
+
+def _counted(call: Arguments) -> tuple[Counted, pa.DataType]:
+    """Return the register of the numbers of an argument, and their type in it."""
     is_float = pa.types.is_floating(call.data_type) or ordered_kind(call.data_type) != pa.int64()
-    register = Counted(call.argument, is_float)
-    result = ExactPercentile(register, fraction, pa.float64() if is_float else call.data_type)
-    return AggregateFunction((register,), pa.float64(), result)
+    return Counted(call.argument, is_float), pa.float64() if is_float else call.data_type
 
 
 def _mode(*, largest: bool) -> _Builder:
@@ -317,6 +337,8 @@ _BUILDERS: Mapping[str, _Builder] = {
     "collect_set": _collect_set,
     "median": _percentile,
     "percentile": _percentile,
+    "percentile_disc": _percentile_disc(is_descending=False),
+    "percentile_disc_descending": _percentile_disc(is_descending=True),
     "mode": _mode(largest=False),
     "mode_descending": _mode(largest=True),
     "approx_median": _approx_median,

@@ -5,6 +5,7 @@ A result takes the state of g groups, and returns an Arrow array (g,).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,8 @@ from mixedmode.operators.aggregate.packed import list_counts, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Register, Rows
 from mixedmode.operators.aggregate.results import State
-from mixedmode.operators.aggregate.values import Argument, Values, float_values, from_ordered
+from mixedmode.operators.aggregate.values import Argument, Int64s, Values, float_values, from_ordered
+from mixedmode.operators.floats import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +62,64 @@ class ExactPercentile:
 
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
-        lists, rows = self.register.lists(state[self.register])
-        if not len(rows):
-            return pa.nulls(len(lists.counts), pa.float64())
-        doubles = float_values(from_ordered(lists.values, self.data_type))
+        groups = _SortedRows.of(self.register, state, self.data_type)
+        position = (groups.sizes - 1) * self.fraction
+        below, above = np.floor(position), np.ceil(position)
+        low, high = groups.at(below), groups.at(above)
+        between = low + (position - below) * (high - low)  # as in Spark, infinities may become NaN
+        return pa.array(np.where((below == above) | (low == high), low, between), mask=groups.sizes == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueAtShare:
+    """The first value, in order, up to which at least `fraction` of the rows are; NULL without a value.
+
+    Of the values 1 to 10 and the fraction 0.25 it is 3. In descending order, it is 8.
+    """
+
+    register: Counted
+    fraction: float
+    data_type: pa.DataType  #: type of the kept values
+    is_descending: bool
+
+    def __call__(self, state: State) -> pa.Array:
+        """Return one value per group."""
+        groups = _SortedRows.of(self.register, state, self.data_type)
+        rank = np.maximum(np.ceil(groups.sizes * self.fraction), 1)  # from 1 on
+        values = groups.at(groups.sizes - rank if self.is_descending else rank - 1)
+        return pa.array(values, mask=groups.sizes == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _SortedRows:
+    """The values of groups, each with its rows. Group i has the rows borders[i] to borders[i + 1] of all groups.
+
+    doubles: (v,) in ascending order in each group. ends: (v + 1,), the number of rows before each value.
+    """
+
+    doubles: Floats
+    ends: Int64s
+    borders: Int64s
+
+    @classmethod
+    def of(cls, register: Counted, state: State, data_type: pa.DataType) -> Self:
+        """Return those of a register, whose values have this type."""
+        lists, rows = register.lists(state[register])
         ends = np.concatenate([[0], np.cumsum(rows)])
         borders = ends[np.concatenate([[0], np.cumsum(lists.counts)])]
-        seen = lists.counts > 0
-        position = (borders[1:] - borders[:-1] - 1) * self.fraction
-        below, above = np.floor(position), np.ceil(position)
-        last = len(doubles) - 1  # a group without values reads an arbitrary value
-        low, high = (
-            doubles[np.clip(np.searchsorted(ends, borders[:-1] + rank.astype(np.int64), "right") - 1, 0, last)]
-            for rank in (below, above)
-        )
-        between = low + (position - below) * (high - low)  # as in Spark, infinities may become NaN
-        return pa.array(np.where((below == above) | (low == high), low, between), mask=~seen)
+        return cls(float_values(from_ordered(lists.values, data_type)), ends, borders)
+
+    @property
+    def sizes(self) -> Int64s:
+        """The number of rows of each group."""
+        return np.diff(self.borders)
+
+    def at(self, ranks: Floats) -> Floats:
+        """Return the value of each group at its 0-based rank. For a group without rows, it is arbitrary."""
+        if not len(self.doubles):
+            return np.zeros(len(ranks))
+        places = np.searchsorted(self.ends, self.borders[:-1] + ranks.astype(np.int64), "right") - 1
+        return self.doubles[np.clip(places, 0, len(self.doubles) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -390,7 +390,8 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         (
             "SELECT k, percentile_cont(0.25) WITHIN GROUP (ORDER BY n DESC) FILTER (WHERE n > 1) AS p, "
             "sum(DISTINCT m) AS d, avg(DISTINCT m + 1) FILTER (WHERE n > 1) AS a, max(DISTINCT n) AS o, "
-            "mode() WITHIN GROUP (ORDER BY n) AS b, mode() WITHIN GROUP (ORDER BY n DESC) AS c, mode(s, true) AS e "
+            "mode() WITHIN GROUP (ORDER BY n) AS b, mode() WITHIN GROUP (ORDER BY n DESC) AS c, mode(s, true) AS e, "
+            "percentile_disc(0.4) WITHIN GROUP (ORDER BY m DESC) AS f "
             "FROM (SELECT k, s, count(*) AS n, sum(w) AS m FROM t GROUP BY k, s) GROUP BY k"
         ),
         "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",

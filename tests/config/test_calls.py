@@ -15,6 +15,7 @@ REST = {
     "max_by": ", y",
     **dict.fromkeys((name for name in AGGREGATE_FUNCTIONS if name.startswith(("corr", "covar", "regr"))), ", x"),
     "percentile": ", 0.5",
+    "percentile_disc": ", 0.5",
     "approx_percentile": ", 0.5",
     "collect_list": ", 10",
     "collect_set": ", 10",
@@ -212,8 +213,8 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
         (
             "sum(x) WITHIN GROUP (ORDER BY y)",
             (
-                "only percentile_cont and mode take WITHIN GROUP, as in percentile_cont(0.5) WITHIN GROUP (ORDER BY "
-                "delay). found=sum(x) WITHIN GROUP (ORDER BY y)"
+                "only percentile_cont, percentile_disc and mode take WITHIN GROUP, as in percentile_cont(0.5) WITHIN "
+                "GROUP (ORDER BY delay). found=sum(x) WITHIN GROUP (ORDER BY y)"
             ),
         ),
         (
@@ -260,6 +261,11 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
         ("sum(filter)", AggregateCall("sum", "filter")),
         ("percentile_cont(x, 0.5)", AggregateCall("percentile", "x", parameters=(0.5,))),
         ("PERCENTILE_CONT(0.9)Within Group(order by x)", AggregateCall("percentile", "x", parameters=(0.9,))),
+        ("percentile_disc(x, 0.5)", AggregateCall("percentile_disc", "x", parameters=(0.5,))),
+        (
+            "percentile_disc(0.9) WITHIN GROUP (ORDER BY x DESC)",
+            AggregateCall("percentile_disc", "x", parameters=(0.9,), is_descending=True),
+        ),
         ("mode(x)", AggregateCall("mode", "x")),
         ("mode(x, TRUE)", AggregateCall("mode", "x")),
         ("mode() WITHIN GROUP (ORDER BY x ASC)", AggregateCall("mode", "x")),

@@ -18,7 +18,6 @@ OF_OTHER_ENGINES = [
     "range_intersect_agg",
     "string_agg",
     "xmlagg",
-    "percentile_disc",
     "rank",
     "dense_rank",
     "percent_rank",

@@ -100,6 +100,7 @@ AGGREGATES: dict[str, tuple[str, Call]] = {
     "some_b": ("bool_or(b)", Call("bool_or", "b")),
     **{f"distinct_{c}": (f"count(distinct {c})", Call("count_distinct", c)) for c in ("n", "d", "w", "s", "u")},
     **{f"distinct_sum_{c}": (f"sum(distinct {c})", Call("sum_distinct", c)) for c in ("n", "m")},
+    "disc_m": ("percentile_disc(m, 0.3)", Call("percentile_disc", "m", number=0.3)),
     **{f"mode_{c}": (f"mode({c})", Call("mode", c)) for c in "ndsw"},
     "mode_descending_i": ("mode() WITHIN GROUP (ORDER BY i DESC)", Call("mode_descending", "i")),
     "distinct_mean_m": ("avg(distinct m)", Call("avg_distinct", "m", scale=6)),

@@ -280,6 +280,7 @@ _OF_NOTHING: Mapping[str, Callable[[list[Any], Call], Any]] = {
 _FUNCTIONS: Mapping[str, Callable[[list[Any], Call], Any]] = {
     "approx_percentile": _percentile,
     "percentile": _exact_percentile,
+    "percentile_disc": lambda values, call: float(_percentile(values, call)),
     "bit_and": lambda values, _: reduce(and_, values),
     "bit_or": lambda values, _: reduce(or_, values),
     "bit_xor": lambda values, _: reduce(xor, values),

@@ -119,6 +119,12 @@ STATISTICS = {
     **{name: f"{name}(x)" for name in ("bit_and", "bit_or", "bit_xor")},
     "some_bits": "bit_xor(x) filter (where b)",
     "trues": "count_if(b)",
+    **{
+        f"disc_{c}_{order}_{p}": f"percentile_disc(0.{p}) within group (order by {c} {order}) filter (where y < 9 or b)"
+        for c in "yx"
+        for order in ("asc", "desc")
+        for p in (0, 3, 55)
+    },
     "most": "mode(x, true)",
     "some_most": "mode() within group (order by y desc) filter (where b)",
     "sum_once": "sum(distinct x)",
@@ -222,6 +228,8 @@ def _spark_call(sql: str, call: Call) -> Any:
     where = "true" if call.where is None else call.where.sql
     x, n = call.argument, int(call.number)
     match call.function:
+        case "percentile_disc":
+            return F.expr(f"percentile_disc({call.number}) WITHIN GROUP (ORDER BY {x}) filter (where {where})")
         case "mode":
             return F.expr(f"mode({x}, true) filter (where {where})")
         case "first" | "last":  # by (event time, value); in a struct, NULL is the smallest for Spark too

@@ -49,6 +49,7 @@ CALLS = {
     "min_by": ("min_by(s, n)",),
     "max_by": ("max_by(n, at)",),
     "mode": ("mode(s)", "mode() within group (order by n desc)"),
+    "percentile_disc": ("percentile_disc(n, 0.5)", "percentile_disc(0.5) within group (order by n desc)"),
     "percentile": ("percentile(n, 0.5)",),
     "count_if": ("count_if(b)",),
     **{

@@ -51,6 +51,7 @@ CALLS: dict[str, tuple[str, Column | None, dict[str, Any]]] = {
     "exact_median": ("median", _DOUBLE, {}),
     "odd_median": ("median", _NUMBER, {"condition": _IS_ODD}),
     "tenth": ("percentile", _NUMBER, {"parameters": (0.1,)}),
+    "odd_tenth": ("percentile_disc_descending", _NUMBER, {"parameters": (0.1,), "condition": _IS_ODD}),
     "about_half": ("approx_median", _NUMBER, {}),
     "bits_of_all": ("bit_and", _NUMBER, {}),
     "bits_of_any": ("bit_or", _NUMBER, {}),
