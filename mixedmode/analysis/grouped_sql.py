@@ -313,7 +313,7 @@ class _Grouping:
                 )
                 raise InvalidJobError(msg)
         try:
-            call = AggregateCall.parse(as_written(text), kept=kept)
+            call = AggregateCall.parse(as_written(text), kept=kept, is_sql=True)
         except InvalidJobError as error:
             msg = f"{self._where}: a GROUP BY runs as a keyed step, in which {error}"
             raise InvalidJobError(msg) from error

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from mixedmode.config.call_texts import closing, pieces
+from mixedmode.config.missing_functions import instead_of
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.within_group import WITHIN_GROUP, WithinGroup
 from mixedmode.errors import InvalidJobError
@@ -61,19 +62,6 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "regr_slope": (),
     "regr_intercept": (),
     "regr_r2": (),
-}
-_BY_CHANCE = "its result would depend on the order in which records arrive. Take min, max, first or last"
-#: {function of other engines that does not exist here: what to write instead}
-_INSTEAD = {
-    "any_value": _BY_CHANCE,
-    "arbitrary": _BY_CHANCE,
-    "first_value": "it goes by the order of rows, which has no meaning here. Take first, which goes by event time",
-    "last_value": "it goes by the order of rows, which has no meaning here. Take last, which goes by event time",
-    "quantile_cont": "write percentile(x, 0.5), which interpolates likewise",
-    "quantile_disc": "write percentile_disc(x, 0.5), which is one of the values likewise",
-    "string_agg": "take collect_list(x, 100), and array_join in a sql step after this one",
-    "listagg": "take collect_list(x, 100), and array_join in a sql step after this one",
-    "group_concat": "take collect_list(x, 100), and array_join in a sql step after this one",
 }
 _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)}
 #: all spellings
@@ -216,10 +204,11 @@ class AggregateCall:
         return f"if({self.condition}\n, {text}\n, NULL)"  # a line break ends a comment
 
     @classmethod
-    def parse(cls, text: str, *, kept: int | None = None) -> Self:
+    def parse(cls, text: str, *, kept: int | None = None, is_sql: bool = False) -> Self:
         """Return the call written as `text`. Raises InvalidJobError unless it is exactly one call of a known function.
 
         kept: how many values a function of COLLECTING keeps, for a text of Spark's SQL, which does not say it.
+        is_sql: the text is of SQL, so a message says what to write there.
 
         >>> str(AggregateCall.parse("Mean( price * qty ) FILTER (WHERE is_paid)"))
         'avg(price * qty) filter (where is_paid)'
@@ -229,7 +218,7 @@ class AggregateCall:
             raise _not_a_call(text)
         function = _CANONICAL.get(head[1].lower())
         if function is None:
-            raise _unknown(head[1], text)
+            raise _unknown(head[1], text, is_sql=is_sql)
         end = closing(text, head.end())
         texts = [piece.strip() for piece in pieces(text[head.end() : end], text)]
         within = WithinGroup.after(text, end + 1)
@@ -350,11 +339,14 @@ def _condition(text: str, start: int) -> str | None:
     return condition
 
 
-def _unknown(name: str, text: str) -> InvalidJobError:
-    if name.lower() in _INSTEAD:
-        return InvalidJobError(f"there is no aggregate function {name}: {_INSTEAD[name.lower()]}. found={text}")
-    known, hint = ", ".join(_CANONICAL), did_you_mean(name, _CANONICAL)
-    return InvalidJobError(f"there is no aggregate function {name}.{hint} Known functions: {known}. found={text}")
+def _unknown(name: str, text: str, *, is_sql: bool) -> InvalidJobError:
+    instead = instead_of(name, is_sql=is_sql)
+    if instead is not None:
+        return InvalidJobError(f"there is no aggregate function {name}: {instead}. found={text}")
+    return InvalidJobError(
+        f"there is no aggregate function {name}.{did_you_mean(name, _CANONICAL)} docs/aggregates.md lists the "
+        f"functions; a process function may compute what none of them does. found={text}"
+    )
 
 
 def _not_a_call(text: str) -> InvalidJobError:

@@ -8,7 +8,7 @@ from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall, column_in
 from mixedmode.errors import InvalidJobError
 
 SPELLINGS = [(spelling, name) for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)]
-KNOWN = ", ".join(spelling for spelling, _ in SPELLINGS)
+LISTED = "docs/aggregates.md lists the functions; a process function may compute what none of them does."
 #: what follows the first argument where a function needs more than that
 REST = {
     "min_by": ", y",
@@ -63,8 +63,8 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("maxx(a)", f"there is no aggregate function maxx. Did you mean max? Known functions: {KNOWN}. found=maxx(a)"),
-        ("xyzzy(a)", f"there is no aggregate function xyzzy. Known functions: {KNOWN}. found=xyzzy(a)"),
+        ("maxx(a)", f"there is no aggregate function maxx. Did you mean max? {LISTED} found=maxx(a)"),
+        ("xyzzy(a)", f"there is no aggregate function xyzzy. {LISTED} found=xyzzy(a)"),
         (
             "min_by(a",
             (
@@ -237,6 +237,46 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
     with pytest.raises(InvalidJobError) as caught:
         AggregateCall.parse(text)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "instead_in_sql"),
+    [
+        (
+            "string_agg(a)",
+            "take collect_list(x, 100), and array_join in a sql step after this one",
+            (
+                "write array_join(slice(collect_list(x), 1, 100), ', '), or for distinct values in their order "
+                "array_join(slice(sort_array(collect_set(x)), 1, 100), ', '). The state keeps at most 100 values of a "
+                "key"
+            ),
+        ),
+        (
+            "first_value(a)",
+            "it goes by the order of rows, which has no meaning here. Take first or last, which go by event time",
+            (
+                "it goes by the order of rows, which has no meaning here. Take min_by or max_by with the column that "
+                "orders the rows"
+            ),
+        ),
+        (
+            "TRY_SUM(a)",
+            (
+                "write sum(x). A result that is too large stops the job, so cast the argument to a wider type where "
+                "that may happen: sum(CAST(x AS DECIMAL(38, 0)))"
+            ),
+            None,
+        ),
+    ],
+)
+def test_a_function_of_other_engines_is_refused_with_what_to_write_there(
+    text: str, instead: str, instead_in_sql: str | None
+) -> None:
+    name = text.partition("(")[0]
+    for is_sql, expected in ((False, instead), (True, instead_in_sql or instead)):
+        with pytest.raises(InvalidJobError) as caught:
+            AggregateCall.parse(text, is_sql=is_sql)
+        assert str(caught.value) == f"there is no aggregate function {name}: {expected}. found={text}"
 
 
 @pytest.mark.parametrize(
