@@ -15,7 +15,7 @@ from mixedmode.analysis.catalyst_objects import companion, id_of, items_of, kind
 from mixedmode.analysis.catalyst_plans import no_rows, without_with
 from mixedmode.config.calls import named
 from mixedmode.spark.errors import REFUSALS
-from mixedmode.spark.java_classes import is_instance
+from mixedmode.spark.java_classes import is_instance, java_class
 
 __all__ = [
     "TextLostError",
@@ -36,6 +36,7 @@ _Java = Any  # an object of the JVM
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _OUTER = "OuterReference"  # in arguments, also where the subquery has become a join
+_MODE = "Mode"
 _DIFFERENCE = "DatetimeSub"  # written with a sign, and stands for another expression
 #: {kind: the function}, of functions whose text lacks the schema and the options
 _PARSERS = {"CsvToStructs": "from_csv", "JsonToStructs": "from_json"}
@@ -143,12 +144,20 @@ def _as_called(
         sides = (*items_of(expression.parameters()), expression.replacement())
         parts = [_as_called(session, one, values, known) for one in sides]
         return companion(session, f"expressions.{_DIFFERENCE}").apply(*parts)
+    if kind_of(expression) == _MODE and expression.reverseOpt().isDefined():
+        return _mode(session, expression, _as_called(session, expression.child(), values, known))
     if kind_of(expression) in _PARSERS:
         return _parsing(session, expression, _as_called(session, expression.child(), values, known))
     if _is_called(session, expression):
         arguments = [_argument(session, one, values, known) for one in items_of(expression.parameters())]
         return _call(session, str(expression.prettyName()), arguments)
     return _with_children(session, expression, lambda one: _as_called(session, one, values, known))
+
+
+def _mode(session: SparkSession, expression: _Java, value: _Java) -> _Java:
+    """Return mode() WITHIN GROUP of a value for its text. Spark writes DESC for the order without it, and reads it."""
+    is_reverse = java_class(session.sparkContext, "scala.Some")(not expression.reverseOpt().get())
+    return companion(session, f"expressions.aggregate.{_MODE}").apply(value, 0, 0, is_reverse)
 
 
 def _parsing(session: SparkSession, expression: _Java, text: _Java) -> _Java:

@@ -24,6 +24,7 @@ from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.kept_values import kept_values
 from mixedmode.analysis.query_text import before_group_by, without_distinct
 from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
+from mixedmode.analysis.written_calls import as_written
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep, TopStep
 from mixedmode.config.calls import COLLECTING, AggregateCall, quoted
@@ -35,7 +36,6 @@ __all__ = ["GroupedSql", "grouped_sql"]
 
 _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
-_NUMBER = re.compile(r"CAST\(([\d.]+)BD AS DOUBLE\)")  # a number that Spark reads as a double
 _WINDOW = "window"
 _WINDOW_TIME = "window_time"  # the event time of the results of windows
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
@@ -313,7 +313,7 @@ class _Grouping:
                 )
                 raise InvalidJobError(msg)
         try:
-            call = AggregateCall.parse(_as_written(text), kept=kept)
+            call = AggregateCall.parse(as_written(text), kept=kept, is_sql=True)
         except InvalidJobError as error:
             msg = f"{self._where}: a GROUP BY runs as a keyed step, in which {error}"
             raise InvalidJobError(msg) from error
@@ -350,16 +350,6 @@ class _Grouping:
 
 def _is_struct(key: _Java) -> bool:
     return kind_of(key.dataType()) == "StructType"
-
-
-def _as_written(call: str) -> str:
-    """Return the text of a call as a person writes it, without what Spark adds.
-
-    >>> _as_written("percentile(v, CAST(0.5BD AS DOUBLE), 1L)")
-    'percentile(v, 0.5)'
-    """
-    text = _NUMBER.sub(r"\1", call.replace("count(1)", "count(*)", 1) if call.startswith("count(1)") else call)
-    return text.replace(", 1L)", ")", 1) if text.startswith("percentile(") else text
 
 
 def _shown(key: _Java) -> str:

@@ -9,11 +9,13 @@ Invariants (tests/config/test_calls.py):
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
+from mixedmode.config.call_texts import closing, pieces
+from mixedmode.config.missing_functions import instead_of
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.within_group import WITHIN_GROUP, WithinGroup
 from mixedmode.errors import InvalidJobError
 
 #: {canonical name: other accepted spellings} of all functions of a keyed aggregate
@@ -38,7 +40,9 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "bit_or": (),
     "bit_xor": (),
     "median": (),
-    "percentile": (),
+    "percentile": ("percentile_cont",),
+    "percentile_disc": (),
+    "mode": (),
     "approx_count_distinct": (),
     "approx_median": (),
     "approx_percentile": ("percentile_approx",),
@@ -59,24 +63,15 @@ AGGREGATE_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "regr_intercept": (),
     "regr_r2": (),
 }
-_BY_CHANCE = "its result would depend on the order in which records arrive. Take min, max, first or last"
-#: {function of other engines that does not exist here: what to write instead}
-_INSTEAD = {
-    "any_value": _BY_CHANCE,
-    "arbitrary": _BY_CHANCE,
-    "first_value": "it goes by the order of rows, which has no meaning here. Take first, which goes by event time",
-    "last_value": "it goes by the order of rows, which has no meaning here. Take last, which goes by event time",
-    "percentile_cont": "write percentile(x, 0.5), which interpolates likewise",
-    "quantile_cont": "write percentile(x, 0.5), which interpolates likewise",
-    "string_agg": "take collect_list(x, 100), and array_join in a sql step after this one",
-    "listagg": "take collect_list(x, 100), and array_join in a sql step after this one",
-    "group_concat": "take collect_list(x, 100), and array_join in a sql step after this one",
-}
 _CANONICAL = {spelling: name for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)}
 #: all spellings
 AGGREGATE_WORDS = frozenset(_CANONICAL)
 #: functions that keep the values of a key
 COLLECTING = frozenset({"collect_list", "collect_set"})
+_ORDERED = frozenset({"mode", "percentile_disc"})  #: functions whose result depends on a descending order
+_DISTINCT_FUNCTIONS = frozenset({"count", "sum", "avg"})
+#: functions whose result is the same over distinct values
+_IDEMPOTENT = frozenset({"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "collect_set"})
 _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
 _FILTER = re.compile(r"filter\s*\(\s*where\b", re.ASCII | re.IGNORECASE)
 _DISTINCT = re.compile(r"distinct\b", re.IGNORECASE)
@@ -85,7 +80,6 @@ _QUOTED = re.compile(r"`(?:[^`]|``)+`")
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _DECIMAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
 _LITERALS = frozenset({"true", "false", "null"})  # plain words, but never columns
-_QUOTES = "'\"`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +130,7 @@ _NUMBERS: dict[str, tuple[_Number, ...]] = {
     "approx_count_distinct": (_ERROR,),
     "approx_percentile": (_share("approx_percentile"), _ACCURACY),
     "percentile": (_share("percentile"),),
+    "percentile_disc": (_share("percentile_disc"),),
     "collect_list": (_bound("collect_list"),),
     "collect_set": (_bound("collect_set"),),
 }
@@ -164,7 +159,8 @@ class AggregateCall:
     """A call. `function` is a key of AGGREGATE_FUNCTIONS; `argument` is SQL text, or None for the `*` of `count(*)`.
 
     `by` is the second argument of a function of two columns. `parameters` are the numbers after the arguments.
-    `condition` is the text in `filter (where ...)`.
+    `condition` is the text in `filter (where ...)`. `is_descending` is set if a function of _ORDERED goes by the
+    descending order of the values.
     """
 
     function: str
@@ -173,10 +169,13 @@ class AggregateCall:
     by: str | None = None
     parameters: tuple[float, ...] = ()
     condition: str | None = None
+    is_descending: bool = False
 
     def __post_init__(self) -> None:
         assert self.function in AGGREGATE_FUNCTIONS, self.function
         assert self.argument is not None or (self.function == "count" and not self.is_distinct), self.function
+        assert not self.is_distinct or self.function in _DISTINCT_FUNCTIONS, self.function
+        assert not self.is_descending or self.function in _ORDERED, self.function
         assert (self.by is not None) == (self.function in _PAIRS), self.function
         numbers = _NUMBERS.get(self.function, ())
         assert sum(n.why is not None for n in numbers) <= len(self.parameters) <= len(numbers), self.parameters
@@ -185,6 +184,9 @@ class AggregateCall:
         texts = ["*" if self.argument is None else self.argument, self.by, *map(repr, self.parameters)]
         distinct = "distinct " if self.is_distinct else ""
         condition = "" if self.condition is None else f" filter (where {self.condition})"
+        if self.is_descending:
+            numbers = ", ".join(map(repr, self.parameters))
+            return f"{self.function}({numbers}) within group (order by {self.argument} desc){condition}"
         return f"{self.function}({distinct}{', '.join(text for text in texts if text is not None)}){condition}"
 
     @property
@@ -202,10 +204,11 @@ class AggregateCall:
         return f"if({self.condition}\n, {text}\n, NULL)"  # a line break ends a comment
 
     @classmethod
-    def parse(cls, text: str, *, kept: int | None = None) -> Self:
+    def parse(cls, text: str, *, kept: int | None = None, is_sql: bool = False) -> Self:
         """Return the call written as `text`. Raises InvalidJobError unless it is exactly one call of a known function.
 
         kept: how many values a function of COLLECTING keeps, for a text of Spark's SQL, which does not say it.
+        is_sql: the text is of SQL, so a message says what to write there.
 
         >>> str(AggregateCall.parse("Mean( price * qty ) FILTER (WHERE is_paid)"))
         'avg(price * qty) filter (where is_paid)'
@@ -215,12 +218,16 @@ class AggregateCall:
             raise _not_a_call(text)
         function = _CANONICAL.get(head[1].lower())
         if function is None:
-            raise _unknown(head[1], text)
-        end = _closing(text, head.end())
+            raise _unknown(head[1], text, is_sql=is_sql)
+        end = closing(text, head.end())
+        texts = [piece.strip() for piece in pieces(text[head.end() : end], text)]
+        within = WithinGroup.after(text, end + 1)
+        if within is not None:
+            texts, end = _of_group(function, texts, within, text), within.end
+        is_descending = within is not None and within.is_descending and function in _ORDERED
         condition = _condition(text, end + 1)
-        texts = [piece.strip() for piece in _pieces(text[head.end() : end], text)]
         texts += [str(kept)] if kept is not None and function in COLLECTING else []
-        return cls(function, *_arguments(function, texts, text), condition)
+        return cls(function, *_arguments(function, texts, text), condition, is_descending)
 
 
 def is_column(text: str) -> bool:
@@ -254,8 +261,8 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
     is_distinct = bool(_DISTINCT.match(first))
     if is_distinct:
         first = _DISTINCT.sub("", first, count=1).strip()
-        if function != "count":
-            msg = f"only count takes DISTINCT. Make the rows distinct in a step before. found={found}"
+        if function not in _DISTINCT_FUNCTIONS | _IDEMPOTENT:
+            msg = f"only count, sum and avg take DISTINCT. Make the rows distinct in a step before. found={found}"
             raise InvalidJobError(msg)
     if not first:
         star = ", or * to count rows" if function == "count" and not is_distinct else ""
@@ -273,8 +280,20 @@ def _arguments(function: str, texts: list[str], found: str) -> tuple[str | None,
             what, example = _PAIRS[function]
             msg = f"{function} takes two arguments: {what}, as in {example}. found={found}"
             raise InvalidJobError(msg)
+    if function == "mode" and [text.lower() for text in rest] in (["true"], ["false"]):
+        rest = []  # in Spark, it says that ties are not by chance, and here they never are
     parameters = _parameters(function, rest, found)
-    return None if first == "*" else first, is_distinct, by, parameters
+    return None if first == "*" else first, is_distinct and function not in _IDEMPOTENT, by, parameters
+
+
+def _of_group(function: str, texts: list[str], within: WithinGroup, found: str) -> list[str]:
+    """Return the arguments of a function, for those before a WITHIN GROUP."""
+    if function == "percentile":
+        return within.percentile(texts)
+    if function in _ORDERED:
+        return [within.argument, *filter(None, texts)]
+    msg = f"only percentile_cont, percentile_disc and mode take WITHIN GROUP, as in {WITHIN_GROUP}. found={found}"
+    raise InvalidJobError(msg)
 
 
 def _parameters(function: str, texts: list[str], found: str) -> tuple[float, ...]:
@@ -310,7 +329,7 @@ def _condition(text: str, start: int) -> str | None:
             msg = f"a filter is written filter (where condition), as in count(*) filter (where delay > 0). found={text}"
             raise InvalidJobError(msg)
         raise _not_a_call(text)
-    end = _closing(rest, head.end(), text)
+    end = closing(rest, head.end(), text)
     condition = rest[head.end() : end].strip()
     if rest[end + 1 :].strip():
         raise _not_a_call(text)
@@ -320,62 +339,14 @@ def _condition(text: str, start: int) -> str | None:
     return condition
 
 
-def _closing(text: str, start: int, found: str | None = None) -> int:
-    """Return the position of the parenthesis that closes the one opened before `start`."""
-    found = text if found is None else found
-    depth = 1
-    for position, char in _outside_quotes(text[start:], found):
-        depth += (char == "(") - (char == ")")
-        if depth == 0:
-            return start + position
-    if not text.rstrip().endswith(")"):
-        msg = (
-            "the call is cut short: its parenthesis is never closed. Between { and }, YAML ends a value at a comma, so "
-            "put the call in quotes there, or each output on a line of its own. "
-            f"found={found}"
-        )
-        raise InvalidJobError(msg)
-    msg = f"a parenthesis is never closed. Close it before the end of the argument. found={found}"
-    raise InvalidJobError(msg)
-
-
-def _pieces(arguments: str, found: str) -> list[str]:
-    """Return the texts between the commas that are outside of parentheses."""
-    pieces, start, depth = [], 0, 0
-    for position, char in _outside_quotes(arguments, found):
-        depth += (char == "(") - (char == ")")
-        if char == "," and depth == 0:
-            pieces.append(arguments[start:position])
-            start = position + 1
-    return [*pieces, arguments[start:]]
-
-
-def _outside_quotes(argument: str, found: str) -> Iterator[tuple[int, str]]:
-    """Yield (position, character) outside of quoted strings and names.
-
-    A backslash escapes in strings, as in Spark SQL.
-    """
-    quote = ""
-    chars = iter(enumerate(argument))
-    for position, char in chars:
-        if quote and char == "\\" and quote != "`":
-            next(chars, None)
-        elif quote:
-            quote = "" if char == quote else quote
-        elif char in _QUOTES:
-            quote = char
-        else:
-            yield position, char
-    if quote:
-        msg = f"a quoted part is never closed. Add the closing {quote}. found={found}"
-        raise InvalidJobError(msg)
-
-
-def _unknown(name: str, text: str) -> InvalidJobError:
-    if name.lower() in _INSTEAD:
-        return InvalidJobError(f"there is no aggregate function {name}: {_INSTEAD[name.lower()]}. found={text}")
-    known, hint = ", ".join(_CANONICAL), did_you_mean(name, _CANONICAL)
-    return InvalidJobError(f"there is no aggregate function {name}.{hint} Known functions: {known}. found={text}")
+def _unknown(name: str, text: str, *, is_sql: bool) -> InvalidJobError:
+    instead = instead_of(name, is_sql=is_sql)
+    if instead is not None:
+        return InvalidJobError(f"there is no aggregate function {name}: {instead}. found={text}")
+    return InvalidJobError(
+        f"there is no aggregate function {name}.{did_you_mean(name, _CANONICAL)} docs/aggregates.md lists the "
+        f"functions; a process function may compute what none of them does. found={text}"
+    )
 
 
 def _not_a_call(text: str) -> InvalidJobError:

@@ -32,7 +32,7 @@ from mixedmode.config.windows import (
 from mixedmode.operators.aggregate import Aggregator, MultisetAggregateOperator, MultisetAggregator
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.collect import Collected, Distinct
-from mixedmode.operators.aggregate.counted import Counted
+from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
 from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import (
@@ -236,6 +236,8 @@ def _of_values(register: Register, kind: str) -> tuple[str, Fingerprint]:
             return "distinct-sketch", {"lg-k": register.lg_k, "type": kind}
         case Counted():
             return "counted", {"type": kind}
+        case Occurrences():
+            return "occurrences", {"type": kind}
         case QuantileSketch():
             return "quantile-sketch", {"k": register.k, "type": kind}
     msg = f"a register without a name in fingerprints: {register!r}"

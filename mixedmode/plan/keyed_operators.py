@@ -165,7 +165,7 @@ def _function(
 ) -> AggregateFunction:
     argument = None if call.argument is None else columns[call.sql_of(call.argument)]
     return aggregate_function(
-        "count_distinct" if call.is_distinct else call.function,
+        _function_name(call),
         None if argument is None else argument.index,
         None if argument is None else argument.data_type,
         has_event_time=has_event_time,
@@ -174,6 +174,12 @@ def _function(
         parameters=call.parameters,
         condition=None if call.condition is None else columns[call.condition],
     )
+
+
+def _function_name(call: AggregateCall) -> str:
+    if call.is_descending:
+        return f"{call.function}_descending"
+    return f"{call.function}_distinct" if call.is_distinct else call.function
 
 
 def no_event_time(where: str, *, is_first: bool) -> str:

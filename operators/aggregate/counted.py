@@ -1,8 +1,8 @@
-"""A register that keeps every distinct value of a group and its number of occurrences, for exact percentiles.
+"""Registers that keep every distinct value of a group and its number of rows, for exact percentiles and for the mode.
 
-The state of a group has two columns, both packed lists of int64 (operators/aggregate/packed.py). The first holds the
-values in ascending order; the second holds the number of rows of each value. A value is removed from the list when all
-of its rows have been retracted. Example: the rows 7, 3, 7 are stored as [3, 7] and [1, 2].
+The state of a group has two packed lists (operators/aggregate/packed.py). The first holds the values in ascending
+order; the second holds the number of rows of each value, as int64. A value is removed from the list when all of its
+rows have been retracted. Example: the rows 7, 3, 7 are stored as [3, 7] and [1, 2].
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from typing_extensions import override
 
-from mixedmode.operators.aggregate.packed import Lists, counted_by, pack, unpack
+from mixedmode.operators.aggregate.packed import Lists, counted_by, occurrences_by, pack, packed_fields, unpack
 from mixedmode.operators.aggregate.reduce import Grouping
 from mixedmode.operators.aggregate.registers import Parts, Register, Rows
 from mixedmode.operators.aggregate.values import Argument, Int64s, Values, ordered_values
@@ -50,8 +50,42 @@ class Counted(Register):
         return unpack(parts[:1]), unpack(parts[1:]).values.integers
 
 
+@dataclass(frozen=True, slots=True)
+class Occurrences(Register):
+    """The distinct non-NULL values of any type in ascending order, and the number of rows of each.
+
+    All NaN count as one value; 0.0 and -0.0 also count as one value.
+    """
+
+    argument: int
+    kind: pa.DataType
+    is_invertible = True
+    goes_by_time = False
+
+    @property
+    def fields(self) -> tuple[pa.DataType, ...]:
+        """The list of values, in one or two columns, and the list of row counts."""
+        return (*packed_fields(self.kind), pa.large_binary())
+
+    @override
+    def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
+        return _both_packed(*occurrences_by(grouping, rows.arguments[self.argument].normal))
+
+    @override
+    def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
+        lists, rows = self.lists(parts)
+        return _both_packed(*occurrences_by(grouping.repeated(lists.counts).weighted(rows), lists.values))
+
+    def lists(self, parts: Parts) -> tuple[Lists, Int64s]:
+        """Return the values of each group, and the number of rows of each value."""
+        return unpack(parts[:-1]), unpack(parts[-1:]).values.integers
+
+
 def _packed(grouping: Grouping, numbers: Int64s) -> tuple[Values, ...]:
-    lists, rows = counted_by(grouping, numbers)
+    return _both_packed(*counted_by(grouping, numbers))
+
+
+def _both_packed(lists: Lists, rows: Int64s) -> tuple[Values, ...]:
     return (*pack(lists), *pack(Lists(lists.counts, Values(rows))))
 
 

@@ -6,16 +6,25 @@ depend only on the values of the records, including their event times.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.aggregate.argument_types import Arguments, check_arguments
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.calls import AggregateFunction, Column, FunctionCall
 from mixedmode.operators.aggregate.collect import Collected, Distinct
-from mixedmode.operators.aggregate.counted import Counted
+from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.kept_results import (
+    DistinctCount,
+    DistinctResult,
+    ExactPercentile,
+    Mode,
+    ValueAtShare,
+    ValueList,
+)
 from mixedmode.operators.aggregate.moment_results import PAIR_FORMULAS, PairResult, Shape, SquareSum
 from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.registers import (
@@ -35,9 +44,7 @@ from mixedmode.operators.aggregate.results import (
     BooleanResult,
     CountResult,
     DecimalMean,
-    DistinctCount,
     EstimatedCount,
-    ExactPercentile,
     ExactSumResult,
     FilteredResult,
     FloatMean,
@@ -47,11 +54,9 @@ from mixedmode.operators.aggregate.results import (
     ParityResult,
     Percentile,
     Spread,
-    ValueList,
 )
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch, hll_lg_k, quantile_k
 from mixedmode.operators.aggregate.values import limb_count, ordered_kind
-from mixedmode.operators.row_columns import has_order, is_scalar, is_storable
 
 #: default second argument of approx_count_distinct: one relative standard deviation of the count, as in Spark
 RELATIVE_ERROR = 0.05
@@ -83,8 +88,8 @@ def aggregate_function(
         count = Count(argument)
         found = AggregateFunction((count,), pa.int64(), CountResult(count))
     else:
-        call = _Call(argument, argument_type, by, parameters, has_event_time, where)
-        _check_call(function, call)
+        call = Arguments(argument, argument_type, by, parameters, has_event_time, where)
+        check_arguments(function, call)
         found = _BUILDERS[function](call)
     column = None if argument is None or argument_type is None else Column(argument, argument_type)
     called = FunctionCall(function, column, has_event_time, by, parameters, condition)
@@ -102,74 +107,10 @@ def _filtered(function: AggregateFunction, condition: Condition) -> AggregateFun
     return AggregateFunction(registers, function.result_type, result)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    argument: int
-    data_type: pa.DataType
-    by: Column | None
-    parameters: tuple[float, ...]
-    has_event_time: bool
-    where: str
+_Builder = Callable[[Arguments], AggregateFunction]
 
 
-def _check_call(function: str, call: _Call) -> None:
-    where = call.where
-    types = (call.data_type, *([] if call.by is None else [call.by.data_type]))
-    if function in _WHOLE and not pa.types.is_integer(call.data_type):
-        msg = (
-            f"{where}: {function} needs a whole number, and its argument is not one. Cast it in a sql step, for "
-            f"example CAST(x AS BIGINT). type={call.data_type}"
-        )
-        raise InvalidJobError(msg)
-    if function in _PAIRS and not all(map(_is_numeric, types)):
-        msg = (
-            f"{where}: {function} needs two numbers, and its arguments are not both numbers. Cast them in a sql step, "
-            f"for example CAST(x AS DOUBLE). types={', '.join(map(str, types))}"
-        )
-        raise InvalidJobError(msg)
-    if function in _NUMERIC and not _is_numeric(call.data_type):
-        msg = (
-            f"{where}: {function} needs a number, and its argument is not one. Cast it in a sql step, for example "
-            f"CAST(x AS DOUBLE). type={call.data_type}"
-        )
-        raise InvalidJobError(msg)
-    if function in _MEASURED and not (_is_numeric(call.data_type) or _is_time(call.data_type)):
-        msg = (
-            f"{where}: {function} needs a number, a date or a timestamp, and its argument is none. Cast it in a sql "
-            f"step, for example CAST(x AS DOUBLE). type={call.data_type}"
-        )
-        raise InvalidJobError(msg)
-    if function in _BOOLEAN and not pa.types.is_boolean(call.data_type):
-        msg = f"{where}: {function} needs a boolean, and its argument is not one. type={call.data_type}"
-        raise InvalidJobError(msg)
-    if function in _TIMED and not call.has_event_time:
-        msg = (
-            f"{where}: {function} goes by event time, and this step's input has none. Set `event-time` on the source, "
-            "and keep that column in the sql steps before this one; the result of a keyed step has no event time."
-        )
-        raise InvalidJobError(msg)
-    for data_type, takes in zip(types, _ACCEPTED.get(function, (is_scalar, is_scalar)), strict=False):
-        if not takes(data_type):
-            msg = (
-                f"{where}: {function} does not take values of this type. Cast the argument in a sql step, for example "
-                f"CAST(x AS STRING), or name a field of it. type={data_type}"
-            )
-            raise InvalidJobError(msg)
-
-
-def _is_numeric(data_type: pa.DataType) -> bool:
-    is_number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)
-    return bool(is_number)
-
-
-def _is_time(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type))
-
-
-_Builder = Callable[[_Call], AggregateFunction]
-
-
-def _sum(call: _Call) -> AggregateFunction:
+def _sum(call: Arguments) -> AggregateFunction:
     seen = Count(call.argument)
     if pa.types.is_floating(call.data_type):
         floats = FloatSum(call.argument)
@@ -181,7 +122,7 @@ def _sum(call: _Call) -> AggregateFunction:
     return AggregateFunction((total, seen), result_type, ExactSumResult(total, seen, result_type, call.where))
 
 
-def _avg(call: _Call) -> AggregateFunction:
+def _avg(call: Arguments) -> AggregateFunction:
     seen = Count(call.argument)
     if pa.types.is_floating(call.data_type):
         floats = FloatSum(call.argument)
@@ -196,7 +137,7 @@ def _avg(call: _Call) -> AggregateFunction:
 
 
 def _extreme(*, largest: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         register = Extreme(call.argument, largest, ordered_kind(call.data_type))
         return AggregateFunction((register,), call.data_type, OrderedResult(register, call.data_type))
 
@@ -204,7 +145,7 @@ def _extreme(*, largest: bool) -> _Builder:
 
 
 def _edge(*, last: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         register = EdgeInTime(call.argument, last, ordered_kind(call.data_type))
         return AggregateFunction((register,), call.data_type, OrderedResult(register, call.data_type))
 
@@ -212,7 +153,7 @@ def _edge(*, last: bool) -> _Builder:
 
 
 def _moment(*, sample: bool, root: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         register = Moments(call.argument)  # every number is summed as a double, as Spark does
         return AggregateFunction((register,), pa.float64(), Spread(register, sample=sample, root=root))
 
@@ -220,73 +161,106 @@ def _moment(*, sample: bool, root: bool) -> _Builder:
 
 
 def _boolean(*, every: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         true, seen = CountTrue(call.argument), Count(call.argument)
         return AggregateFunction((true, seen), pa.bool_(), BooleanResult(true, seen, every))
 
     return build
 
 
-def _count_distinct(call: _Call) -> AggregateFunction:
+def _count_distinct(call: Arguments) -> AggregateFunction:
     register = Distinct(call.argument, ordered_kind(call.data_type), limit=None)
     return AggregateFunction((register,), pa.int64(), DistinctCount(register))
 
 
-def _approx_count_distinct(call: _Call) -> AggregateFunction:
+def _distinct(builder: _Builder) -> _Builder:
+    """Apply a function to each distinct value once. Its state is that of count(distinct x)."""
+
+    def build(call: Arguments) -> AggregateFunction:
+        found = builder(call)
+        register = Distinct(call.argument, ordered_kind(call.data_type), limit=None)
+        result = DistinctResult(register, call.data_type, found.registers, found.result)
+        return AggregateFunction((register,), found.result_type, result)
+
+    return build
+
+
+def _approx_count_distinct(call: Arguments) -> AggregateFunction:
     (relative_error,) = call.parameters or (RELATIVE_ERROR,)
     register = DistinctSketch(call.argument, hll_lg_k(relative_error))
     return AggregateFunction((register,), pa.int64(), EstimatedCount(register))
 
 
-def _approx_percentile(call: _Call) -> AggregateFunction:
+def _approx_percentile(call: Arguments) -> AggregateFunction:
     fraction, accuracy = call.parameters if len(call.parameters) == 2 else (*call.parameters, ACCURACY)
     is_float = pa.types.is_floating(call.data_type) or ordered_kind(call.data_type) != pa.int64()
     register = QuantileSketch(call.argument, quantile_k(int(accuracy)), is_float)
     return AggregateFunction((register,), call.data_type, Percentile(register, fraction, call.data_type))
 
 
-def _approx_median(call: _Call) -> AggregateFunction:
+def _approx_median(call: Arguments) -> AggregateFunction:
     return _approx_percentile(replace(call, parameters=(0.5,)))
 
 
-def _percentile(call: _Call) -> AggregateFunction:
+def _percentile(call: Arguments) -> AggregateFunction:
     (fraction,) = call.parameters or (0.5,)  # median has none
+    register, data_type = _counted(call)
+    return AggregateFunction((register,), pa.float64(), ExactPercentile(register, fraction, data_type))
+
+
+def _percentile_disc(*, is_descending: bool) -> _Builder:
+    def build(call: Arguments) -> AggregateFunction:
+        (fraction,) = call.parameters
+        register, data_type = _counted(call)
+        return AggregateFunction((register,), pa.float64(), ValueAtShare(register, fraction, data_type, is_descending))
+
+    return build
+
+
+def _counted(call: Arguments) -> tuple[Counted, pa.DataType]:
+    """Return the register of the numbers of an argument, and their type in it."""
     is_float = pa.types.is_floating(call.data_type) or ordered_kind(call.data_type) != pa.int64()
-    register = Counted(call.argument, is_float)
-    result = ExactPercentile(register, fraction, pa.float64() if is_float else call.data_type)
-    return AggregateFunction((register,), pa.float64(), result)
+    return Counted(call.argument, is_float), pa.float64() if is_float else call.data_type
+
+
+def _mode(*, largest: bool) -> _Builder:
+    def build(call: Arguments) -> AggregateFunction:
+        register = Occurrences(call.argument, ordered_kind(call.data_type))
+        return AggregateFunction((register,), call.data_type, Mode(register, call.data_type, largest))
+
+    return build
 
 
 def _bits(*, any_of: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         register = Bits(call.argument, any_of)
         return AggregateFunction((register,), call.data_type, OrderedResult(register, call.data_type))
 
     return build
 
 
-def _bit_xor(call: _Call) -> AggregateFunction:
+def _bit_xor(call: Arguments) -> AggregateFunction:
     parity, seen = BitParity(call.argument), Count(call.argument)
     return AggregateFunction((parity, seen), call.data_type, ParityResult(parity, seen, call.data_type))
 
 
-def _count_if(call: _Call) -> AggregateFunction:
+def _count_if(call: Arguments) -> AggregateFunction:
     true = CountTrue(call.argument)
     return AggregateFunction((true,), pa.int64(), CountResult(true))
 
 
-def _count(call: _Call) -> AggregateFunction:
+def _count(call: Arguments) -> AggregateFunction:
     count = Count(call.argument)
     return AggregateFunction((count,), pa.int64(), CountResult(count))
 
 
-def _square_sum(call: _Call) -> AggregateFunction:
+def _square_sum(call: Arguments) -> AggregateFunction:
     register = Moments(call.argument)
     return AggregateFunction((register,), pa.float64(), SquareSum(register))
 
 
 def _shape(*, is_kurtosis: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         register = ShapeMoments(call.argument)
         return AggregateFunction((register,), pa.float64(), Shape(register, is_kurtosis))
 
@@ -294,7 +268,7 @@ def _shape(*, is_kurtosis: bool) -> _Builder:
 
 
 def _of_pairs(function: str) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         assert call.by is not None, "a function of two columns"
         register = PairMoments(call.argument, call.by.index)
         return AggregateFunction((register,), pa.float64(), PairResult(register, function))
@@ -305,7 +279,7 @@ def _of_pairs(function: str) -> _Builder:
 def _paired(builder: _Builder, *, of_x: bool) -> _Builder:
     """Apply a function to the first column (y) or the second (x), over the rows in which neither is NULL."""
 
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         assert call.by is not None, "a function of two columns"
         if not of_x:
             return _filtered(builder(call), IsPresent(call.by.index))
@@ -316,7 +290,7 @@ def _paired(builder: _Builder, *, of_x: bool) -> _Builder:
 
 
 def _edge_by(*, largest: bool) -> _Builder:
-    def build(call: _Call) -> AggregateFunction:
+    def build(call: Arguments) -> AggregateFunction:
         assert call.by is not None, "min_by and max_by have two arguments"
         kinds = (ordered_kind(call.data_type), ordered_kind(call.by.data_type))
         register = EdgeBy(call.argument, call.by.index, largest, *kinds)
@@ -325,14 +299,14 @@ def _edge_by(*, largest: bool) -> _Builder:
     return build
 
 
-def _collect_list(call: _Call) -> AggregateFunction:
+def _collect_list(call: Arguments) -> AggregateFunction:
     (limit,) = call.parameters
     register = Collected(call.argument, ordered_kind(call.data_type), int(limit), call.has_event_time)
     result_type = pa.list_(call.data_type)
     return AggregateFunction((register,), result_type, ValueList(register, result_type))
 
 
-def _collect_set(call: _Call) -> AggregateFunction:
+def _collect_set(call: Arguments) -> AggregateFunction:
     (limit,) = call.parameters
     register = Distinct(call.argument, ordered_kind(call.data_type), int(limit))
     result_type = pa.list_(call.data_type)
@@ -353,6 +327,8 @@ _BUILDERS: Mapping[str, _Builder] = {
     "bool_and": _boolean(every=True),
     "bool_or": _boolean(every=False),
     "count_distinct": _count_distinct,
+    "sum_distinct": _distinct(_sum),
+    "avg_distinct": _distinct(_avg),
     "approx_count_distinct": _approx_count_distinct,
     "approx_percentile": _approx_percentile,
     "min_by": _edge_by(largest=False),
@@ -361,6 +337,10 @@ _BUILDERS: Mapping[str, _Builder] = {
     "collect_set": _collect_set,
     "median": _percentile,
     "percentile": _percentile,
+    "percentile_disc": _percentile_disc(is_descending=False),
+    "percentile_disc_descending": _percentile_disc(is_descending=True),
+    "mode": _mode(largest=False),
+    "mode_descending": _mode(largest=True),
     "approx_median": _approx_median,
     "bit_and": _bits(any_of=False),
     "bit_or": _bits(any_of=True),
@@ -375,17 +355,3 @@ _BUILDERS: Mapping[str, _Builder] = {
     "regr_sxx": _paired(_square_sum, of_x=True),
     **{name: _of_pairs(name) for name in PAIR_FORMULAS},
 }
-#: the types of a function that takes values with parts, too: of its argument, and of the column that orders it
-_ACCEPTED: Mapping[str, tuple[Callable[[pa.DataType], bool], ...]] = {
-    **dict.fromkeys(("min", "max", "count_distinct", "approx_count_distinct", "collect_set"), (has_order,)),
-    **dict.fromkeys(("first", "last", "collect_list"), (is_storable,)),
-    **dict.fromkeys(("min_by", "max_by"), (is_storable, has_order)),
-}
-_NUMERIC = frozenset(
-    {"sum", "avg", "var_pop", "var_samp", "stddev_pop", "stddev_samp", "median", "percentile", "skewness", "kurtosis"}
-)
-_MEASURED = frozenset({"approx_percentile", "approx_median"})
-_BOOLEAN = frozenset({"bool_and", "bool_or", "count_if"})
-_WHOLE = frozenset({"bit_and", "bit_or", "bit_xor"})
-_PAIRS = frozenset(name for name in _BUILDERS if name.startswith(("corr", "covar", "regr")))
-_TIMED = frozenset({"first", "last"})

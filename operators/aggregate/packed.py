@@ -124,6 +124,13 @@ def counted_by(grouping: Grouping, numbers: Int64s) -> tuple[Lists, Int64s]:
     return Lists(np.bincount(codes[first], minlength=grouping.size), Values(ascending[first])), rows
 
 
+def occurrences_by(grouping: Grouping, values: Values) -> tuple[Lists, Int64s]:
+    """Do the same as `counted_by` for values of both forms. NULLs are ignored."""
+    grouping, numbers, dictionary = _numbered(grouping, values)
+    lists, rows = counted_by(grouping, numbers)
+    return Lists(lists.counts, _restored(lists.values.integers, dictionary)), rows
+
+
 def earliest_by(grouping: Grouping, times: Int64s, values: Values, limit: int) -> tuple[Lists, Int64s]:
     """Return the first `limit` values of each group by (time, value), and the times (m,) of the kept values.
 

@@ -13,10 +13,7 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.bits import BitParity, Bits
-from mixedmode.operators.aggregate.collect import Collected, Distinct
-from mixedmode.operators.aggregate.counted import Counted
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
-from mixedmode.operators.aggregate.packed import list_counts, unpack
 from mixedmode.operators.aggregate.registers import (
     Condition,
     Count,
@@ -35,7 +32,6 @@ from mixedmode.operators.aggregate.values import (
     Int64s,
     Values,
     decimal_column,
-    float_values,
     from_ordered,
 )
 
@@ -203,17 +199,6 @@ class ParityResult:
 
 
 @dataclass(frozen=True, slots=True)
-class DistinctCount:
-    """The exact number of distinct values; 0 without a value."""
-
-    register: Distinct
-
-    def __call__(self, state: State) -> pa.Array:
-        """Return one value per group."""
-        return pa.array(list_counts(state[self.register]))
-
-
-@dataclass(frozen=True, slots=True)
 class EstimatedCount:
     """An estimate of the number of distinct values; 0 without a value."""
 
@@ -241,54 +226,6 @@ class Percentile:
             greatest = 10**self.result_type.precision - 1
             return from_ordered(Values(np.clip(values.data, -greatest, greatest), values.valid), self.result_type)
         return _as_printed(from_ordered(values, pa.float64()), self.result_type)
-
-
-@dataclass(frozen=True, slots=True)
-class ExactPercentile:
-    """An exact percentile, interpolated between two neighbouring values; NULL without a value.
-
-    In n sorted values, the 0-based position is fraction * (n - 1). For the values 1 to 10 and fraction 0.5, the
-    position is 4.5, and the result is 5.5.
-    """
-
-    register: Counted
-    fraction: float
-    data_type: pa.DataType  #: type of the kept values
-
-    def __call__(self, state: State) -> pa.Array:
-        """Return one value per group."""
-        lists, rows = self.register.lists(state[self.register])
-        if not len(rows):
-            return pa.nulls(len(lists.counts), pa.float64())
-        doubles = float_values(from_ordered(lists.values, self.data_type))
-        ends = np.concatenate([[0], np.cumsum(rows)])
-        borders = ends[np.concatenate([[0], np.cumsum(lists.counts)])]
-        seen = lists.counts > 0
-        position = (borders[1:] - borders[:-1] - 1) * self.fraction
-        below, above = np.floor(position), np.ceil(position)
-        last = len(doubles) - 1  # a group without values reads an arbitrary value
-        low, high = (
-            doubles[np.clip(np.searchsorted(ends, borders[:-1] + rank.astype(np.int64), "right") - 1, 0, last)]
-            for rank in (below, above)
-        )
-        between = low + (position - below) * (high - low)  # as in Spark, infinities may become NaN
-        return pa.array(np.where((below == above) | (low == high), low, between), mask=~seen)
-
-
-@dataclass(frozen=True, slots=True)
-class ValueList:
-    """The list of the kept values, in their order; an empty list without a value."""
-
-    register: Distinct | Collected
-    result_type: pa.ListType
-
-    def __call__(self, state: State) -> pa.Array:
-        """Return one value per group."""
-        parts = state[self.register]
-        lists = unpack(parts if isinstance(self.register, Distinct) else self.register.values_of(parts))
-        offsets = pa.array(np.concatenate([[0], np.cumsum(lists.counts)]), pa.int32())
-        values = from_ordered(lists.values, self.result_type.value_type)
-        return pa.ListArray.from_arrays(offsets, values, type=self.result_type)
 
 
 @dataclass(frozen=True, slots=True)

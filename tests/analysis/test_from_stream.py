@@ -308,9 +308,11 @@ CALLS = st.sampled_from(
         "avg(w)",
         "max(named_struct('v', v).v)",
         "count(DISTINCT words)",
+        "sum(DISTINCT v)",
         "min(coalesce(k, words))",
         "sum(v) FILTER (WHERE k = 'a')",
         "max_by(words, at)",
+        "percentile_cont(0.25) WITHIN GROUP (ORDER BY v)",
         "sum(v) / count(*)",
         "CASE WHEN max(at) IS NOT NULL THEN count(k) END",
     ]
@@ -384,6 +386,9 @@ def test_the_steps_return_the_rows_of_the_stream(
             d.groupBy(F.window("at", "10 minutes").alias("w"), "k").count().groupBy("w").agg(F.max("count").alias("n"))
         ),
         lambda d: d.groupBy("k").agg(F.max("v").alias("v")).agg(F.count("*"), F.bool_or(F.col("v") > 2), F.avg("v")),
+        lambda d: d.groupBy("k").agg(
+            F.mode("v", deterministic=True), F.expr("mode() WITHIN GROUP (ORDER BY words DESC)")
+        ),
         lambda d: d.drop("n").dropDuplicates(["k", "odd name"]).select("odd name", "k"),
     ],
 )

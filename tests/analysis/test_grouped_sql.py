@@ -85,6 +85,33 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
             ),
         ),
         (
+            (
+                "SELECT k, percentile_cont(0.9) WITHIN GROUP (ORDER BY v DESC) FILTER (WHERE v > 0) AS p, "
+                "percentile(v, 1) AS m FROM t GROUP BY k"
+            ),
+            "SELECT t.k, t.v FROM t",
+            {
+                "key-by": ["k"],
+                "aggregate": {
+                    "p": "percentile(v, 0.1) filter (where (v > CAST(0 AS BIGINT)))",
+                    "m": "percentile(v, 1.0)",
+                },
+            },
+            None,
+        ),
+        (
+            (
+                "SELECT k, mode(v) AS a, mode(v, true) AS b, mode() WITHIN GROUP (ORDER BY v) AS c, "
+                "mode() WITHIN GROUP (ORDER BY v DESC) AS d FROM t GROUP BY k"
+            ),
+            "SELECT t.k, t.v FROM t",
+            {
+                "key-by": ["k"],
+                "aggregate": {"a": "mode(v)", "b": "mode(v)", "d": "mode() within group (order by v desc)"},
+            },
+            "SELECT k, a, b, b AS c, d FROM previous",
+        ),
+        (
             "SELECT s, k FROM t GROUP BY k, s",
             "SELECT t.k, t.s FROM t",
             {"key-by": ["k", "s"]},
@@ -138,6 +165,10 @@ def test_windows_are_those_of_the_step(
         ("SELECT DISTINCT k, v AS K FROM t", "Give each a name of its own with AS. found='k', 'K'"),
         ("SELECT DISTINCT 'a\\nb', k FROM t", "Give each a name of its own with AS"),
         ("SELECT k, any_value(v) AS f FROM t GROUP BY k", "a GROUP BY runs as a keyed step, in which there is no"),
+        ("SELECT k, first_value(v) AS f FROM t GROUP BY k", "Take min_by or max_by with the column"),
+        ("SELECT k, listagg(s, ', ') AS l FROM t GROUP BY k", r"write array_join\(slice\(collect_list\(x\), 1, 100\)"),
+        ("SELECT k, try_sum(v) AS f FROM t GROUP BY k", r"write sum\(x\)\."),
+        ("SELECT k, histogram_numeric(v, 3) AS f FROM t GROUP BY k", "docs/aggregates.md lists the functions"),
         ("SELECT k, collect_list(v) AS l FROM t GROUP BY k", "Say how many are kept"),
         ("SELECT k, count(DISTINCT v, s) AS n FROM t GROUP BY k", "a GROUP BY runs as a keyed step, in which count"),
         ("SELECT k, transform(array(count(*)), x -> x + 1) AS l FROM t GROUP BY k", "cannot be written out"),

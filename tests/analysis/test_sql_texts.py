@@ -52,11 +52,14 @@ CALLS = st.sampled_from(
         "max(at)",
         "avg(v)",
         "count(DISTINCT s)",
+        "sum(DISTINCT w)",
+        "avg(DISTINCT v) FILTER (WHERE s = 'x')",
         "max_by(s, v * 100 + hour(at))",
         "sum(v * `odd name`) FILTER (WHERE x.s <> 'y')",
         "bool_or(v > 2)",
         "count_if(v IS NULL)",
         "sum(nvl(v, 0))",
+        "percentile_cont(0.25) WITHIN GROUP (ORDER BY v DESC)",
         "min(if(v > 1, 'it''s \\\\ a `b`', k))",
     ]
 )
@@ -383,6 +386,13 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
         (
             "SELECT k, slice(sort_array(collect_set(v)), 1, 2) AS few, size(slice(array_agg(s), 4, 50)) AS n FROM t "
             "GROUP BY k HAVING size(slice(collect_set(v) FILTER (WHERE v < 3), 1, 2)) > 1"
+        ),
+        (
+            "SELECT k, percentile_cont(0.25) WITHIN GROUP (ORDER BY n DESC) FILTER (WHERE n > 1) AS p, "
+            "sum(DISTINCT m) AS d, avg(DISTINCT m + 1) FILTER (WHERE n > 1) AS a, max(DISTINCT n) AS o, "
+            "mode() WITHIN GROUP (ORDER BY n) AS b, mode() WITHIN GROUP (ORDER BY n DESC) AS c, mode(s, true) AS e, "
+            "percentile_disc(0.4) WITHIN GROUP (ORDER BY m DESC) AS f "
+            "FROM (SELECT k, s, count(*) AS n, sum(w) AS m FROM t GROUP BY k, s) GROUP BY k"
         ),
         "SELECT DISTINCT max(v) AS most FROM t GROUP BY k",
         "SELECT count(*) AS n, sum(v) / count(v) AS mean, max(at) AS last FROM t WHERE v > 1 HAVING count(*) > 2",

@@ -8,19 +8,14 @@ from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall, column_in
 from mixedmode.errors import InvalidJobError
 
 SPELLINGS = [(spelling, name) for name, others in AGGREGATE_FUNCTIONS.items() for spelling in (name, *others)]
-KNOWN = (
-    "count, sum, min, max, avg, mean, stddev_samp, stddev, std, stddev_pop, var_samp, variance, var, var_pop, first, "
-    "last, min_by, max_by, bool_and, every, bool_or, some, any, count_if, bit_and, bit_or, bit_xor, median, "
-    "percentile, approx_count_distinct, approx_median, approx_percentile, percentile_approx, collect_list, array_agg, "
-    "collect_set, skewness, kurtosis, corr, covar_pop, covar_samp, regr_count, regr_avgx, regr_avgy, regr_sxx, "
-    "regr_syy, regr_sxy, regr_slope, regr_intercept, regr_r2"
-)
+LISTED = "docs/aggregates.md lists the functions; a process function may compute what none of them does."
 #: what follows the first argument where a function needs more than that
 REST = {
     "min_by": ", y",
     "max_by": ", y",
     **dict.fromkeys((name for name in AGGREGATE_FUNCTIONS if name.startswith(("corr", "covar", "regr"))), ", x"),
     "percentile": ", 0.5",
+    "percentile_disc": ", 0.5",
     "approx_percentile": ", 0.5",
     "collect_list": ", 10",
     "collect_set": ", 10",
@@ -68,8 +63,8 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("maxx(a)", f"there is no aggregate function maxx. Did you mean max? Known functions: {KNOWN}. found=maxx(a)"),
-        ("xyzzy(a)", f"there is no aggregate function xyzzy. Known functions: {KNOWN}. found=xyzzy(a)"),
+        ("maxx(a)", f"there is no aggregate function maxx. Did you mean max? {LISTED} found=maxx(a)"),
+        ("xyzzy(a)", f"there is no aggregate function xyzzy. {LISTED} found=xyzzy(a)"),
         (
             "min_by(a",
             (
@@ -87,8 +82,8 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
             ),
         ),
         (
-            "sum(DISTINCT a)",
-            "only count takes DISTINCT. Make the rows distinct in a step before. found=sum(DISTINCT a)",
+            "median(DISTINCT a)",
+            "only count, sum and avg take DISTINCT. Make the rows distinct in a step before. found=median(DISTINCT a)",
         ),
         (
             "count(distinct)",
@@ -187,6 +182,52 @@ def test_what_is_not_one_call_is_refused(text: str) -> None:
             "sum(x) filter (where (a)",
             "a parenthesis is never closed. Close it before the end of the argument. found=sum(x) filter (where (a)",
         ),
+        (
+            "percentile_cont(95) WITHIN GROUP (ORDER BY x)",
+            (
+                "percentile takes the share of values below the one asked for: a number from 0 to 1, as in "
+                "percentile(x, 0.95). found=percentile_cont(95) WITHIN GROUP (ORDER BY x)"
+            ),
+        ),
+        (
+            "percentile_cont(p) WITHIN GROUP (ORDER BY x DESC)",
+            (
+                "percentile takes the share of values below the one asked for: a number from 0 to 1, as in "
+                "percentile(x, 0.95). found=percentile_cont(p) WITHIN GROUP (ORDER BY x DESC)"
+            ),
+        ),
+        (
+            "percentile_cont(0.5) WITHIN GROUP (ORDER BY x, y)",
+            (
+                "WITHIN GROUP takes one column or expression, as in percentile_cont(0.5) WITHIN GROUP (ORDER BY delay)."
+                " found=percentile_cont(0.5) WITHIN GROUP (ORDER BY x, y)"
+            ),
+        ),
+        (
+            "percentile_cont(0.5) WITHIN GROUP (ORDER BY )",
+            (
+                "percentile has no argument. Write a column or an expression between the parentheses. "
+                "found=percentile_cont(0.5) WITHIN GROUP (ORDER BY )"
+            ),
+        ),
+        (
+            "sum(x) WITHIN GROUP (ORDER BY y)",
+            (
+                "only percentile_cont, percentile_disc and mode take WITHIN GROUP, as in percentile_cont(0.5) WITHIN "
+                "GROUP (ORDER BY delay). found=sum(x) WITHIN GROUP (ORDER BY y)"
+            ),
+        ),
+        (
+            "mode(x, y)",
+            "mode takes one argument. Compute what it needs in a sql step before. found=mode(x, y)",
+        ),
+        (
+            "mode(y) WITHIN GROUP (ORDER BY x)",
+            (
+                "mode takes one argument. Compute what it needs in a sql step before. "
+                "found=mode(y) WITHIN GROUP (ORDER BY x)"
+            ),
+        ),
         ("sum((a)", "a parenthesis is never closed. Close it before the end of the argument. found=sum((a)"),
         ("max('a)", "a quoted part is never closed. Add the closing '. found=max('a)"),
         ("max('a\\')", "a quoted part is never closed. Add the closing '. found=max('a\\')"),
@@ -199,11 +240,54 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
 
 
 @pytest.mark.parametrize(
+    ("text", "instead", "instead_in_sql"),
+    [
+        (
+            "string_agg(a)",
+            "take collect_list(x, 100), and array_join in a sql step after this one",
+            (
+                "write array_join(slice(collect_list(x), 1, 100), ', '), or for distinct values in their order "
+                "array_join(slice(sort_array(collect_set(x)), 1, 100), ', '). The state keeps at most 100 values of a "
+                "key"
+            ),
+        ),
+        (
+            "first_value(a)",
+            "it goes by the order of rows, which has no meaning here. Take first or last, which go by event time",
+            (
+                "it goes by the order of rows, which has no meaning here. Take min_by or max_by with the column that "
+                "orders the rows"
+            ),
+        ),
+        (
+            "TRY_SUM(a)",
+            (
+                "write sum(x). A result that is too large stops the job, so cast the argument to a wider type where "
+                "that may happen: sum(CAST(x AS DECIMAL(38, 0)))"
+            ),
+            None,
+        ),
+    ],
+)
+def test_a_function_of_other_engines_is_refused_with_what_to_write_there(
+    text: str, instead: str, instead_in_sql: str | None
+) -> None:
+    name = text.partition("(")[0]
+    for is_sql, expected in ((False, instead), (True, instead_in_sql or instead)):
+        with pytest.raises(InvalidJobError) as caught:
+            AggregateCall.parse(text, is_sql=is_sql)
+        assert str(caught.value) == f"there is no aggregate function {name}: {expected}. found={text}"
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("count(distinct a)", AggregateCall("count", "a", is_distinct=True)),
         ("COUNT( DISTINCT (a) )", AggregateCall("count", "(a)", is_distinct=True)),
         ("count(distinct(a))", AggregateCall("count", "(a)", is_distinct=True)),
+        ("mean(DISTINCT a)", AggregateCall("avg", "a", is_distinct=True)),
+        ("max(DISTINCT a)", AggregateCall("max", "a")),
+        ("collect_set(DISTINCT a, 3)", AggregateCall("collect_set", "a", parameters=(3,))),
         ("max_by(concat(a, ','), b)", AggregateCall("max_by", "concat(a, ',')", by="b")),
         ("collect_list(x, 007)", AggregateCall("collect_list", "x", parameters=(7,))),
         ("approx_percentile(x, .5)", AggregateCall("approx_percentile", "x", parameters=(0.5,))),
@@ -215,6 +299,29 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
             AggregateCall("min_by", "a", by="b", condition="(c)"),
         ),
         ("sum(filter)", AggregateCall("sum", "filter")),
+        ("percentile_cont(x, 0.5)", AggregateCall("percentile", "x", parameters=(0.5,))),
+        ("PERCENTILE_CONT(0.9)Within Group(order by x)", AggregateCall("percentile", "x", parameters=(0.9,))),
+        ("percentile_disc(x, 0.5)", AggregateCall("percentile_disc", "x", parameters=(0.5,))),
+        (
+            "percentile_disc(0.9) WITHIN GROUP (ORDER BY x DESC)",
+            AggregateCall("percentile_disc", "x", parameters=(0.9,), is_descending=True),
+        ),
+        ("mode(x)", AggregateCall("mode", "x")),
+        ("mode(x, TRUE)", AggregateCall("mode", "x")),
+        ("mode() WITHIN GROUP (ORDER BY x ASC)", AggregateCall("mode", "x")),
+        (
+            "mode() WITHIN GROUP (ORDER BY a + b DESC) FILTER (WHERE c)",
+            AggregateCall("mode", "a + b", condition="c", is_descending=True),
+        ),
+        (
+            "percentile_cont(0.25) WITHIN GROUP (ORDER BY (a + b) asc) filter (where a > 0)",
+            AggregateCall("percentile", "(a + b)", parameters=(0.25,), condition="a > 0"),
+        ),
+        (
+            "percentile_cont(0.9) WITHIN GROUP (ORDER BY concat(a, ', b') DESC)",
+            AggregateCall("percentile", "concat(a, ', b')", parameters=(0.1,)),
+        ),
+        ("percentile_cont(1) WITHIN GROUP (ORDER BY desc desc)", AggregateCall("percentile", "desc", parameters=(0,))),
     ],
 )
 def test_more_arguments_numbers_and_a_filter_are_told_apart(text: str, expected: AggregateCall) -> None:

@@ -11,6 +11,7 @@ Sketches are exact for the few rows that a random case has.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -165,6 +166,12 @@ def _distinct(values: list[Any], call: Call) -> list[Any]:
     return sorted({canonical(value): value for value in values}.values(), key=_order)
 
 
+def _mode(values: list[Any], pick: Callable[..., Any]) -> Any:
+    rows = Counter(map(canonical, values))
+    most = max(rows.values())
+    return pick((value for value in values if rows[canonical(value)] == most), key=_order)
+
+
 def _percentile(values: list[Any], call: Call) -> Any:
     return sorted(values, key=_order)[max(math.ceil(len(values) * call.number), 1) - 1]
 
@@ -273,11 +280,16 @@ _OF_NOTHING: Mapping[str, Callable[[list[Any], Call], Any]] = {
 _FUNCTIONS: Mapping[str, Callable[[list[Any], Call], Any]] = {
     "approx_percentile": _percentile,
     "percentile": _exact_percentile,
+    "percentile_disc": lambda values, call: float(_percentile(values, call)),
     "bit_and": lambda values, _: reduce(and_, values),
     "bit_or": lambda values, _: reduce(or_, values),
     "bit_xor": lambda values, _: reduce(xor, values),
     "sum": _sum,
     "avg": _avg,
+    "mode": lambda values, _: _mode(values, min),
+    "mode_descending": lambda values, _: _mode(values, max),
+    "sum_distinct": lambda values, call: _sum(_distinct(values, call), call),
+    "avg_distinct": lambda values, call: _avg(_distinct(values, call), call),
     "min": _smallest,
     "max": _largest,
     "var_pop": _variance,

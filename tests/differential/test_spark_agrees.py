@@ -42,7 +42,16 @@ NUMBERS = [name for name in ARGUMENTS if name.endswith("int") or name.startswith
 MEASURES = [*NUMBERS, "date", "timestamp", "timestamp_ntz"]
 #: calls by the type of their argument; Spark's lists have no limit, so 9 is cut off there
 ANY_TYPE = (
-    *("count({})", "min({})", "max({})", "first({})", "last({})", "count(distinct {})", "approx_count_distinct({})"),
+    *(
+        "count({})",
+        "min({})",
+        "max({})",
+        "first({})",
+        "last({})",
+        "count(distinct {})",
+        "approx_count_distinct({})",
+        "mode({})",
+    ),
     *("min_by({}, at)", "max_by({}, at)", "collect_list({}, 9)", "collect_set({}, 9)"),
 )
 PAIRS = (
@@ -50,7 +59,8 @@ PAIRS = (
     *("regr_slope", "regr_intercept", "regr_r2"),
 )
 OF_NUMBERS = (
-    *("sum({})", "avg({})", "stddev({})", "median({})", "percentile({}, 0.3)", "skewness({})", "kurtosis({})"),
+    *("sum({})", "avg({})", "sum(distinct {})", "avg(distinct {})", "stddev({})", "median({})"),
+    *("percentile({}, 0.3)", "skewness({})", "kurtosis({})"),
     *(f"{name}({{0}}, {{0}})" for name in PAIRS),
 )
 OF_WHOLE_NUMBERS = ("bit_and({})", "bit_or({})", "bit_xor({})")
@@ -109,6 +119,17 @@ STATISTICS = {
     **{name: f"{name}(x)" for name in ("bit_and", "bit_or", "bit_xor")},
     "some_bits": "bit_xor(x) filter (where b)",
     "trues": "count_if(b)",
+    **{
+        f"disc_{c}_{order}_{p}": f"percentile_disc(0.{p}) within group (order by {c} {order}) filter (where y < 9 or b)"
+        for c in "yx"
+        for order in ("asc", "desc")
+        for p in (0, 3, 55)
+    },
+    "most": "mode(x, true)",
+    "some_most": "mode() within group (order by y desc) filter (where b)",
+    "sum_once": "sum(distinct x)",
+    "sum_once_y": "sum(distinct y)",
+    "some_means_once": "avg(distinct y) filter (where b)",
     **{name: f"{name}(b)" for name in ("every", "some", "any")},
     "mean": "mean(y)",
 }
@@ -207,6 +228,10 @@ def _spark_call(sql: str, call: Call) -> Any:
     where = "true" if call.where is None else call.where.sql
     x, n = call.argument, int(call.number)
     match call.function:
+        case "percentile_disc":
+            return F.expr(f"percentile_disc({call.number}) WITHIN GROUP (ORDER BY {x}) filter (where {where})")
+        case "mode":
+            return F.expr(f"mode({x}, true) filter (where {where})")
         case "first" | "last":  # by (event time, value); in a struct, NULL is the smallest for Spark too
             extreme = "min" if call.function == "first" else "max"
             return F.expr(f"({extreme}(struct(at, {x})) filter (where {where})).{x}")

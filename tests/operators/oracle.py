@@ -102,10 +102,35 @@ def _median(seen: list[Any]) -> float:
     return low if low == high else low + (position - math.floor(position)) * (high - low)
 
 
+def _once(seen: list[Any]) -> list[Any]:
+    """Each value once; all NaN are one value, and so are the zeros."""
+    return list({order_of(_normal(x)): x for x in seen}.values())
+
+
+def _mode(seen: list[Any], pick: Callable[..., Any]) -> Any:
+    """The value with the most rows; of ties the one that `pick` takes of their order."""
+    rows: dict[Any, list[Any]] = {}
+    for value in map(_normal, seen):
+        rows.setdefault(order_of(value), []).append(value)
+    most = max(map(len, rows.values()))
+    return rows[pick(order for order, values in rows.items() if len(values) == most)][0]
+
+
+def _normal(value: Any) -> Any:
+    """The value with 0.0 in place of -0.0, also inside of it."""
+    if isinstance(value, dict):
+        return {name: _normal(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_normal, value))
+    return value + 0.0 if isinstance(value, float) else value
+
+
 _OVER_TIME: dict[str, Callable[[Sequence[Record]], Any]] = {"first": _first, "last": _last}
 _OVER_VALUES: dict[str, Callable[[list[Any], pa.DataType], Any]] = {
     "sum": _sum,
     "avg": _avg,
+    "sum_distinct": lambda seen, data_type: _sum(_once(seen), data_type),
+    "avg_distinct": lambda seen, data_type: _avg(_once(seen), data_type),
     "min": lambda seen, _: min(seen, key=order_of),
     "max": lambda seen, _: max(seen, key=order_of),
     "var_pop": lambda seen, _: _variance(seen, sample=False),
@@ -113,6 +138,8 @@ _OVER_VALUES: dict[str, Callable[[list[Any], pa.DataType], Any]] = {
     "stddev_pop": lambda seen, _: _deviation(seen, sample=False),
     "stddev_samp": lambda seen, _: _deviation(seen, sample=True),
     "median": lambda seen, _: _median(seen),
+    "mode": lambda seen, _: _mode(seen, min),
+    "mode_descending": lambda seen, _: _mode(seen, max),
     "bit_and": lambda seen, _: reduce(and_, seen),
     "bit_or": lambda seen, _: reduce(or_, seen),
     "bit_xor": lambda seen, _: reduce(xor, seen),
@@ -132,7 +159,7 @@ def tolerance(function: str, records: Sequence[Record]) -> float:
     numbers = [float(r.value) for r in records if r.value is not None for _ in range(r.weight)]
     finite = [abs(x) for x in numbers if math.isfinite(x)]
     largest = max(finite, default=0.0)
-    if function in ("sum", "avg"):
+    if function.startswith(("sum", "avg")):
         return 1e-15 * len(finite) * sum(finite)
     if function == "median":
         return 1e-15 * largest  # decimals become doubles

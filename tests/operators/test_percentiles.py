@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mixedmode.operators.aggregate import aggregator_for
 from tests.operators.arguments import DECIMALS, decimals
 from tests.operators.calls import Asked, Row, found
+from tests.operators.oracle import identical
 from tests.operators.partials import aggregator_of, fold, merge
 
 
@@ -35,6 +36,39 @@ def test_a_percentile_lies_between_its_two_neighbours(values: list[int | None], 
     position = (len(ordered) - 1) * fraction
     low, high = ordered[math.floor(position)], ordered[math.ceil(position)]
     assert result == low + (position - math.floor(position)) * (high - low)
+
+
+@given(
+    values=st.lists(st.none() | st.integers(-4, 4), min_size=1, max_size=20),
+    share=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]),
+    cut=st.integers(0, 20),
+    is_descending=st.booleans(),
+)
+def test_a_discrete_percentile_is_the_first_value_with_the_share_of_rows_up_to_it(
+    values: list[int | None], share: float, cut: int, *, is_descending: bool
+) -> None:
+    ordered = sorted((value for value in values if value is not None), reverse=is_descending)
+    asked = Asked(f"percentile_disc{'_descending' * is_descending}", (pa.int16(),), parameters=(share,))
+    result = found(asked, [Row(0, 0, (value,)) for value in values], [min(cut, len(values))])[0]
+    reached = [value for rank, value in enumerate(ordered, 1) if rank >= share * len(ordered)]
+    assert result == (float(reached[0]) if reached else None)
+
+
+@pytest.mark.parametrize(
+    ("function", "values", "expected"),
+    [
+        ("percentile_disc", [1.0, math.nan], 1.0),
+        ("percentile_disc_descending", [1.0, math.nan], math.nan),
+        ("percentile_disc", [-0.0, 0.0], -0.0),
+        ("percentile_disc", [math.inf, -math.inf, math.inf], math.inf),
+        ("percentile_disc_descending", [None], None),
+    ],
+)
+def test_a_discrete_percentile_of_doubles_has_nan_as_the_greatest(
+    function: str, values: list[float | None], expected: float | None
+) -> None:
+    asked = Asked(function, (pa.float64(),), parameters=(0.5,))
+    assert identical(found(asked, [Row(0, 0, (value,)) for value in values])[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +96,8 @@ def test_a_percentile_of_decimals_is_the_double_as_which_a_value_is_read(
     data_type: pa.DataType, data: st.DataObject
 ) -> None:
     value = data.draw(decimals(data_type.precision, data_type.scale) | decimals(3, data_type.scale))
-    for function in ("median", "percentile"):
-        asked = Asked(function, (data_type,), parameters=(0.3,) if function == "percentile" else ())
+    for function in ("median", "percentile", "percentile_disc"):
+        asked = Asked(function, (data_type,), parameters=() if function == "median" else (0.3,))
         assert found(asked, [Row(0, 0, (value,))]) == {0: float(value)}
 
 
@@ -78,6 +112,7 @@ def test_one_giant_key_keeps_as_many_entries_as_it_has_distinct_values() -> None
 
 def test_percentiles_of_one_argument_share_their_state() -> None:
     functions = {str(p): percentile(p, pa.float64()).built for p in (0.1, 0.5)}
+    functions["disc"] = Asked("percentile_disc", (pa.float64(),), parameters=(0.5,)).built
     functions["median"] = Asked("median", (pa.float64(),)).built
     assert len(aggregator_for(functions, arguments=1, counts_rows=False).registers) == 1
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mixedmode.operators.aggregate.bits import BitParity, Bits
-from mixedmode.operators.aggregate.counted import Counted
+from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeInTime
 from mixedmode.operators.aggregate.moments import PairMoments, ShapeMoments
 from mixedmode.operators.aggregate.reduce import Grouping
@@ -36,6 +36,7 @@ INVERTIBLE: dict[str, list[Typed]] = {
     "count-true": [(CountTrue(0), pa.bool_())],
     "bit-parity": [(BitParity(0), t) for t in INTEGERS],
     "counted": [(Counted(0, t in FLOATS or ordered_kind(t) != pa.int64()), t) for t in NUMBERS],
+    "occurrences": [(Occurrences(0, ordered_kind(t)), t) for t in ARGUMENTS],
     "exact-sum": [(ExactSum(0, limb_count(t)), t) for t in (*INTEGERS, *DECIMALS)],
 }
 EXACT: dict[str, list[Typed]] = {

@@ -44,10 +44,12 @@ COLUMNS = {
 KEYS = {"k": pa.string(), "g": pa.int32()}
 CALLS = {
     "count": ("count(*)", "count(n)", "count(distinct s)"),
-    "sum": ("sum(n)", "sum(d)", "sum(x)"),
-    "avg": ("avg(n)", "avg(d)", "avg(x)"),
+    "sum": ("sum(n)", "sum(d)", "sum(x)", "sum(distinct d)"),
+    "avg": ("avg(n)", "avg(d)", "avg(x)", "avg(distinct n)"),
     "min_by": ("min_by(s, n)",),
     "max_by": ("max_by(n, at)",),
+    "mode": ("mode(s)", "mode() within group (order by n desc)"),
+    "percentile_disc": ("percentile_disc(n, 0.5)", "percentile_disc(0.5) within group (order by n desc)"),
     "percentile": ("percentile(n, 0.5)",),
     "count_if": ("count_if(b)",),
     **{
