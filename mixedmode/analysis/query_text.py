@@ -2,7 +2,8 @@
 
 Example: in `WITH c AS (SELECT 1) SELECT k FROM c WHERE k > 0 GROUP BY k`, the text before the GROUP BY has the parts
 `WITH c AS (SELECT 1) ` and `FROM c WHERE k > 0 `. A query without GROUP BY that calls an aggregate function has an
-aggregate, over all rows. The parts of a UNION, INTERSECT or EXCEPT are queries only where they are in parentheses.
+aggregate, over all rows. The parts of a UNION, INTERSECT or EXCEPT, and what
+is before |>, are queries only where they are in parentheses.
 """
 
 import re
@@ -22,11 +23,11 @@ __all__ = [
     "without_distinct",
 ]
 
-#: text that is skipped, or a word, a parenthesis or a comma; a backslash escapes in strings, as in Spark. The ANY of
-#: LIKE ANY ('a%', 'b%') is no aggregate, and * EXCEPT (k) leaves out a column
+#: text that is skipped, or a word, a parenthesis, a comma or |>; a backslash escapes in strings, as in Spark. The ANY
+#: of LIKE ANY ('a%', 'b%') is no aggregate, and * EXCEPT (k) leaves out a column
 _TOKEN = re.compile(
     r"""(?P<skipped>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|/\*.*?\*/|\bi?like\s+(?:any|some)\b|\*\s*except\b)"""
-    r"|(?P<token>`[^`]*`|\w+|[(),])",
+    r"|(?P<token>`[^`]*`|\w+|[(),]|\|>)",
     re.DOTALL | re.IGNORECASE,
 )
 _IN_DEFINITION = frozenset({"as", "(", "max"})  # what may follow a parenthesis in WITH
@@ -74,8 +75,8 @@ class _Query:
 
     start, end: its positions. body: where it begins after WITH. select, from_: positions of the last SELECT and of its
     FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify, having: positions of DISTINCT,
-    QUALIFY and HAVING. operators: those between its parts. aggregates: it calls an aggregate function. has_ranks: it
-    has ROW_NUMBER.
+    QUALIFY and HAVING. operators: those between its parts. pipes: positions of |>. aggregates: it calls an aggregate
+    function. has_ranks: it has ROW_NUMBER.
     """
 
     start: int
@@ -89,6 +90,7 @@ class _Query:
     qualify: list[int] = field(default_factory=list)
     having: list[int] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
+    pipes: list[int] = field(default_factory=list)
     aggregates: bool = False
     has_ranks: bool = False
     definitions: list[_Definition] = field(default_factory=list)
@@ -119,13 +121,15 @@ class _Query:
                 self.has_ranks = True
             case "group", "by":
                 self.groups.append((self.select, self.from_, start))
-            case _, ("union" | "intersect" | "except" | "minus" | "all" | "distinct"):
+            case _, ("union" | "intersect" | "except" | "minus" | "all" | "distinct" | "|>"):
                 self._operate(position, token, start, before)
 
     def _operate(self, position: int, token: str, start: int, before: str) -> None:
-        """Note a word of a UNION, INTERSECT or EXCEPT."""
+        """Note a word of a UNION, INTERSECT or EXCEPT, or a |>."""
         end = position + len(token)
-        if token not in _QUANTIFIERS:
+        if token == "|>":  # noqa: S105 - of SQL
+            self.pipes.append(position)
+        elif token not in _QUANTIFIERS:
             self.operators.append(_Operator(position, end, token.upper()))
         elif self.operators and self.operators[-1].start == start:
             words = before if token == "distinct" else f"{before} {token}"  # noqa: S105 - a word of SQL
@@ -148,13 +152,18 @@ class _Query:
         """True if the query itself has an aggregate, a DISTINCT, a ROW_NUMBER, or an operator that keeps a row once."""
         has_sets = any(not one.words.endswith("ALL") for one in self.operators)
         has_groups = bool(self.groups or self.distinct) or self.aggregates or self.has_ranks
-        return has_sets or (self.select is not None and has_groups)
+        return has_sets or (self._is_query and has_groups)
+
+    @property
+    def _is_query(self) -> bool:
+        """False for the arguments of a call, and for what is in parentheses only."""
+        return self.select is not None or bool(self.pipes)
 
     def close(self, position: int) -> "_Query":
         """End at a parenthesis, and return the query around it, which has the calls of one that has no SELECT."""
         assert self.outer is not None
         self.end = position
-        if self.select is None:
+        if not self._is_query:
             self.outer.aggregates |= self.aggregates
             self.outer.has_ranks |= self.has_ranks
         return self.outer
@@ -163,9 +172,12 @@ class _Query:
 def before_group_by(sql: str) -> tuple[str, str] | None:
     """Return (the text before the SELECT of an aggregate, that from its FROM to GROUP BY, to HAVING, or to the end).
 
-    None if there are several GROUP BY outside of parentheses, or no FROM after SELECT.
+    A SELECT may be between the two. That of the aggregate after the last |> has the text to this one before it, and
+    nothing after it. None if there are several GROUP BY outside of parentheses, or no FROM after SELECT.
     """
     query = _queries(sql)[-1]
+    if query.pipes:
+        return _before_pipe(sql, query)
     over_all = [(query.select, query.from_, query.having[0] if query.having else query.end)]
     groups = query.groups or over_all
     if len(groups) != 1 or groups[0][0] is None or groups[0][1] is None:
@@ -175,14 +187,20 @@ def before_group_by(sql: str) -> tuple[str, str] | None:
 
 
 def before_qualify(sql: str) -> tuple[str, str] | None:
-    """Return (the text before the last SELECT, that from its FROM to QUALIFY or to the end).
+    """Return (the text before the last SELECT, that from its FROM to QUALIFY or to the end), as `before_group_by`.
 
     None if there is no FROM after SELECT outside of parentheses.
     """
     query = _queries(sql)[-1]
+    if query.pipes:
+        return _before_pipe(sql, query)
     if query.select is None or query.from_ is None:
         return None
     return sql[: query.select], sql[query.from_ : query.qualify[0] if query.qualify else None]
+
+
+def _before_pipe(sql: str, query: _Query) -> tuple[str, str]:
+    return f"{sql[: query.pipes[-1]]}|> ", ""
 
 
 def without_distinct(sql: str) -> str | None:
@@ -214,7 +232,7 @@ def inner_queries(sql: str) -> list[InnerQuery]:
 
 def with_parentheses(sql: str) -> str:
     """Return the text in which each part of a UNION, INTERSECT or EXCEPT is in parentheses, if one has an aggregate or
-    the like, or keeps a row once.
+    the like, or keeps a row once, and so is what is before |> if it ends with that.
 
     Between parentheses is then one UNION ALL, one UNION of any number of parts, or another operator of two parts, as
     Spark reads them: INTERSECT first, the others from left to right.
@@ -228,9 +246,15 @@ def with_parentheses(sql: str) -> str:
 
 def _arranged(sql: str, query: _Query) -> str:
     """Return the text with parentheses for the parts of a query of it."""
-    if not query.operators or not query.is_grouped:
+    if not query.is_grouped:
         return sql
     start = query.start if query.body is None else query.body
+    if query.pipes:
+        ends = zip([start, *query.pipes], query.pipes, strict=False)
+        end = next((end for first, end in ends if _queries(sql[first:end])[-1].is_grouped), None)
+        return sql if end is None else f"{sql[:start]}{_in_parentheses(sql[start:end].strip())} {sql[end:]}"
+    if not query.operators:
+        return sql
     starts, ends = [start, *(one.end for one in query.operators)], [*(one.start for one in query.operators), query.end]
     parts = [_in_parentheses(sql[first:last].strip()) for first, last in zip(starts, ends, strict=True)]
     terms, operators = [(parts[0], "")], list[str]()

@@ -37,6 +37,7 @@ from mixedmode.analysis.query_text import (
         ("SELECT k FROM t GROUP BY k UNION SELECT k FROM t GROUP BY k", None),
         ("FROM t SELECT k, sum(v) GROUP BY k", None),
         (")) SELECT k FROM t GROUP BY k", (")) ", "FROM t ")),
+        ("FROM t |> WHERE v > 1 |> AGGREGATE sum(v) GROUP BY k", ("FROM t |> WHERE v > 1 |> ", "")),
     ],
 )
 def test_the_text_before_a_group_by(sql: str, expected: tuple[str, str] | None) -> None:
@@ -168,6 +169,15 @@ def test_the_text_before_qualify(sql: str, expected: tuple[str, str] | None) -> 
                 "(TABLE f)) MINUS (TABLE g)"
             ),
         ),
+        (
+            "FROM a |> AGGREGATE sum(v) AS n GROUP BY k |> WHERE n > 1 |> AGGREGATE count(*) AS m |> EXTEND m + 1",
+            (
+                "((FROM a |> AGGREGATE sum(v) AS n GROUP BY k) |> WHERE n > 1 |> AGGREGATE count(*) AS m) "
+                "|> EXTEND m + 1"
+            ),
+        ),
+        ("FROM a |> UNION (TABLE b) |> SELECT k", "(FROM a |> UNION (TABLE b)) |> SELECT k"),
+        ("TABLE a UNION TABLE b |> SELECT k", "((TABLE a) UNION (TABLE b)) |> SELECT k"),
         (
             "SELECT k FROM (TABLE a UNION -- of b\n TABLE b -- c\n) WHERE k NOT IN (1)",
             "SELECT k FROM ((TABLE a) UNION (-- of b\n TABLE b -- c\n)) WHERE k NOT IN (1)",

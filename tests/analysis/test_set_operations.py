@@ -2,29 +2,18 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job, Sink, Source
-from mixedmode.spark.temporary_views import views
+from mixedmode.job import Job
 from mixedmode.testing import run_graph
 from tests.analysis.batch_steps import BatchSteps
+from tests.analysis.two_sources import DDL, IN_MODES, ROWS, Row, check_texts, records, sources
 
 pytestmark = pytest.mark.spark
 
-DDL = "k string, x bigint, at timestamp"
-Row = tuple[Any, ...]
-#: rows of each source; those after the second one are live. e has no rows
-ROWS: Mapping[str, list[Row]] = {
-    "s": [("a", 1), (None, 1), ("b", 2), ("a", 1), (None, None), ("c", 3), ("d", 7)],
-    "r": [("a", 1), ("b", 9), (None, None), ("c", 3), ("a", 2), (None, 1), ("a", 2)],
-    "e": [],
-}
-AT = datetime(2024, 1, 1, tzinfo=UTC)
 S, R = (frozenset(ROWS[name]) for name in "sr")
 
 
@@ -47,36 +36,12 @@ UNIONS: Mapping[str, frozenset[Row]] = {
         "WITH u AS (SELECT k, x FROM s UNION ALL (SELECT k, x FROM r) UNION SELECT k, x FROM e) "
         "SELECT x, count(*) AS n FROM u GROUP BY x"
     ): (frozenset(Counter(x for _, x in S | R).items())),
-    "FROM s |> SELECT k |> UNION (SELECT k FROM r)": frozenset((k,) for k, _ in S | R),
 }
 
 
-def records(rows: list[Row]) -> list[dict[str, Any]]:
-    return [{"k": k, "x": x, "at": AT} for k, x in rows]
-
-
-@pytest.mark.parametrize("modes", ["mixed", pytest.param("batch and streaming", marks=pytest.mark.soak)])
+@IN_MODES
 def test_all_modes_return_the_rows_of_sets(spark: SparkSession, modes: str) -> None:
-    texts = {f"text_{number}": (sql, rows) for number, (sql, rows) in enumerate(UNIONS.items(), 1)}
-    job = Job("sets", sources={name: Source.parquet("in", schema=DDL, event_time="at") for name in ROWS}, mode="batch")
-    for name, (sql, _) in texts.items():
-        first, *others = (job.source(source) for source in ROWS if f"FROM {source}" in sql)
-        job = job.output(name, first.union(*others).sql(sql), Sink.parquet(f"out/{name}"))
-    tables = {name: spark.createDataFrame(records(rows), DDL) for name, rows in ROWS.items()}
-    with views(spark, tables):
-        for sql, rows in texts.values():
-            assert Counter(map(tuple, spark.sql(sql).collect())) == Counter(rows), sql
-    parts = [
-        {name: records(rows[part]) for name, rows in ROWS.items()} for part in (slice(2), slice(2, 4), slice(4, None))
-    ]
-    if modes == "mixed":
-        found = [run_graph(job, parts[0], live=parts[1:])]
-    else:
-        whole = {name: records(rows) for name, rows in ROWS.items()}
-        found = [run_graph(job, whole), run_graph(job, live=parts)]
-    for outputs in found:
-        for name, (sql, rows) in texts.items():
-            assert Counter(tuple(row.values()) for row in outputs.table(name)) == Counter(rows), sql
+    check_texts(spark, UNIONS, modes)
 
 
 def test_unions_of_many_parts_have_one_state_as_far_as_they_follow_each_other(spark: SparkSession) -> None:
@@ -95,7 +60,6 @@ def test_unions_of_many_parts_have_one_state_as_far_as_they_follow_each_other(sp
     ],
 )
 def test_a_set_operation_that_no_step_is_is_refused(sql: str, problem: str) -> None:
-    sources = {name: Source.parquet("in", schema=DDL, event_time="at") for name in ROWS}
     with pytest.raises(InvalidJobError, match=problem) as raised:
-        run_graph(Job("refused", sources=sources, mode="batch").sql(sql), {name: [] for name in ROWS})
+        run_graph(Job("refused", sources=sources(), mode="batch").sql(sql), {name: [] for name in ROWS})
     assert str(raised.value).startswith("steps[0].sql: ")
