@@ -135,7 +135,7 @@ def _limits(
         values = projected(session, plan, {})
         below = [replaced(session, one, values) for one in conditions]
         yield from _limits(session, plan.child(), view, place, below)
-    elif kind == "SubqueryAlias":
+    elif kind in ("PipeOperator", "SubqueryAlias"):
         yield from _limits(session, plan.child(), view, place, conditions)
     else:
         for child in items_of(plan.children()):

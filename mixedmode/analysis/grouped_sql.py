@@ -18,11 +18,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mixedmode.analysis.catalyst import AnalysedQuery
 from mixedmode.analysis.catalyst_aggregates import Aggregated, has_windows, makes_windows, top_of, windows_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
-from mixedmode.analysis.catalyst_plans import analysed_plan
-from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, replaced, shape_of
+from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, replaced
 from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.kept_values import kept_values
-from mixedmode.analysis.query_text import before_group_by, without_distinct
+from mixedmode.analysis.query_text import before_group_by
 from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
 from mixedmode.analysis.written_calls import as_written
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
@@ -32,7 +31,7 @@ from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["GroupedSql", "grouped_sql"]
+__all__ = ["GroupedSql", "aggregate_step", "distinct_step", "grouped_sql"]
 
 _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
@@ -62,7 +61,7 @@ class GroupedSql:
         if not isinstance(self.step, DeduplicateStep):
             return self
         keys = self.step.key_columns
-        step = _aggregate_step({"key-by": list(keys)}, {}, keys, self.step.name)
+        step = aggregate_step({"key-by": list(keys)}, {}, keys, self.step.name)
         after = f"SELECT {', '.join(map(quoted, keys))} FROM {PREVIOUS}"  # noqa: S608 - the job's own SQL
         return replace(self, step=step, after=self.after or with_text(self.before, after))
 
@@ -102,15 +101,12 @@ class GroupedSql:
 def grouped_sql(
     session: SparkSession, query: AnalysedQuery, step: SqlStep, *, name: str, where: str
 ) -> GroupedSql | None:
-    """Return the steps for a query whose top is a GROUP BY or a DISTINCT over an input; None for another one.
+    """Return the steps for a query whose top is a GROUP BY over an input; None for another one.
 
     step: has the text of the query. name: that of the keyed step. Raise InvalidJobError for a call or a window that a
     keyed step does not have, and for an expression whose text Spark does not read as the expression.
     """
-    top = top_of(query.plan)
-    if kind_of(top) == "Distinct" and top.isStreaming():
-        return _distinct_rows(session, query, step, top, name, where)
-    aggregated = Aggregated.of(session, top)
+    aggregated = Aggregated.of(session, top_of(query.plan))
     parts = None if aggregated is None else before_group_by(step.sql)
     if aggregated is None or parts is None:
         return None
@@ -121,57 +117,13 @@ def grouped_sql(
         raise InvalidJobError(msg) from error
 
 
-def _distinct_rows(
-    session: SparkSession, query: AnalysedQuery, step: SqlStep, top: _Java, name: str, where: str
-) -> GroupedSql | None:
-    """Return the steps for a DISTINCT; None if its text is more than that."""
-    before = without_distinct(step.sql)
-    if before is None or shape_of(top_of(analysed_plan(session, before))) != shape_of(top.child()):
-        return None
-    rows = query.frame(session)
-    windows = {id_of(one): str(one.name()) for one in items_of(top.output()) if has_windows(top.child(), one)}
-    try:
-        if windows:
-            return _distinct_windows(step, before, types_of(rows), windows, name)
-        return GroupedSql(with_text(step, before), _distinct_step(rows.columns, name), None, types_of(rows))
-    except ValidationError as error:
-        msg = (
-            f"{where}: the columns of SELECT DISTINCT are a key here, and one has a name that no key can have, or that "
-            f"another one has. Give each a name of its own with AS. found={', '.join(map(repr, rows.columns))}"
-        )
-        raise InvalidJobError(msg) from error
-
-
-def _distinct_windows(
-    step: SqlStep, before: str, types: Mapping[str, str], windows: Mapping[int, str], name: str
-) -> GroupedSql:
-    """Return the steps for a DISTINCT of columns of which some have windows: a count, which is final with the windows.
-
-    before: the text without DISTINCT.
-    """
-    bounds = {windows[number]: own for number, own in bounds_of(windows, types, is_key=True).items()}
-    read = list[tuple[str, str]]()
-    for column in types:
-        if column in bounds:
-            start, end = bounds[column]
-            read += [(f"{quoted(column)}.start", start), (f"{quoted(column)}.end", end)]
-        else:
-            read.append((quoted(column), column))
-    keys = [own for _, own in read]
-    items = ", ".join(item(text, own) for text, own in read)
-    sql = f"SELECT {items} FROM (\n{before}\n)"  # noqa: S608 - the job's own SQL
-    after = f"SELECT {', '.join(map(quoted, types))} FROM {with_windows(bounds)}"  # noqa: S608 - the job's own SQL
-    counted = _aggregate_step({"key-by": keys}, {}, keys, name)
-    only = next(iter(bounds)) if len(bounds) == 1 else None
-    return GroupedSql(with_text(step, sql), counted, with_text(step, after), types, windows=only)
-
-
-def _distinct_step(columns: Sequence[str], name: str) -> DeduplicateStep:
+def distinct_step(columns: Sequence[str], name: str) -> DeduplicateStep:
+    """Return a step that keeps each row once. Raise ValidationError for names that no key has."""
     step = DeduplicateStep.model_validate({"key-by": columns, "deduplicate": {"keep": "any"}})
     return step.model_copy(update={"name": name})
 
 
-def _aggregate_step(
+def aggregate_step(
     settings: Mapping[str, object], calls: Mapping[str, AggregateCall], keys: Collection[str], name: str | None
 ) -> KeyedAggregateStep:
     """Return a step with these calls. A step has a result, so it counts the rows where there are none."""
@@ -292,9 +244,9 @@ class _Grouping:
         settings: dict[str, object] = {"key-by": keys} if keys else {}
         try:
             if not calls and self._window is None and not self._bounds:
-                return _distinct_step(keys, name)
+                return distinct_step(keys, name)
             settings |= {} if self._window is None else {"window": self._window}
-            return _aggregate_step(settings, calls, keys, name)
+            return aggregate_step(settings, calls, keys, name)
         except ValidationError as error:
             found = ", ".join([*keys, *map(str, calls.values())])
             raise TextLostError(found) from error

@@ -1,16 +1,16 @@
 """The rows of a sql step, whose text may be several steps.
 
-A query in parentheses with a GROUP BY, a DISTINCT or a ROW_NUMBER is a text of its own. The text around it reads its
-rows:
+A query in parentheses with a GROUP BY, a DISTINCT, a UNION or a ROW_NUMBER is a text of its own. The text around it
+reads its rows:
 
     SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)) GROUP BY day
 
     sql_2_1    SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)
     the rest   SELECT day, avg(n) AS mean FROM (SELECT * FROM sql_2_1) GROUP BY day
 
-So no text has more than one of them, and each is taken apart by grouped_sql.py or ranked_sql.py. The plan of the rest,
-over the query that was cut out, is compared with that of the text before. A join of two inputs that is
-left then is taken apart by joined_sql.py.
+So no text has more than one of them, and each is taken apart by grouped_sql.py, distinct_sql.py or ranked_sql.py. The
+plan of the rest, over the query that was cut out, is compared with that of the text before. A join of two inputs that
+is left then is taken apart by joined_sql.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,6 +24,7 @@ from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_ranks import Ranked, rank_limit
 from mixedmode.analysis.catalyst_texts import have_same_rows
 from mixedmode.analysis.grouped_sql import GroupedSql
+from mixedmode.analysis.plain_sql import plain_sql
 from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.sql_joins import JoinedRows, SqlJoin
@@ -69,6 +70,9 @@ class SqlTexts:
         """
         given, used, makes = readable.relations, dict[str, Relation](), name
         number = 0
+        if step.may_be_keyed:
+            with views(self.session, readable.marked):
+                step = plain_sql(self.session, step)
         while (cut := self._inner(step, SqlReads(given, readable.tables))) is not None:
             number += 1
             view = _unused_name(f"{name}_{number}".replace("-", "_"), step.sql)

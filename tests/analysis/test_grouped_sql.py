@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import read_query
+from mixedmode.analysis.distinct_sql import distinct_sql
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.written_sql import free_name
 from mixedmode.config import KeyedAggregateStep, SqlStep
@@ -27,7 +28,10 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
     """The steps that a text means, as a sql step over a source named t."""
     with views(spark, {"t": stream}):
         query = read_query(spark, sql, inputs=["t"])
-        return grouped_sql(spark, query, SqlStep(sql=sql), name="totals", where="steps[0].sql")
+        where, step = "steps[0].sql", SqlStep(sql=sql)
+        return grouped_sql(spark, query, step, name="totals", where=where) or distinct_sql(
+            spark, query, step, name="totals", where=where
+        )
 
 
 @pytest.mark.parametrize(

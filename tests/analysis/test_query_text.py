@@ -2,7 +2,14 @@
 
 import pytest
 
-from mixedmode.analysis.query_text import before_group_by, before_qualify, has_groups, inner_queries, without_distinct
+from mixedmode.analysis.query_text import (
+    before_group_by,
+    before_qualify,
+    has_groups,
+    inner_queries,
+    with_parentheses,
+    without_distinct,
+)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +37,7 @@ from mixedmode.analysis.query_text import before_group_by, before_qualify, has_g
         ("SELECT k FROM t GROUP BY k UNION SELECT k FROM t GROUP BY k", None),
         ("FROM t SELECT k, sum(v) GROUP BY k", None),
         (")) SELECT k FROM t GROUP BY k", (")) ", "FROM t ")),
+        ("FROM t |> WHERE v > 1 |> AGGREGATE sum(v) GROUP BY k", ("FROM t |> WHERE v > 1 |> ", "")),
     ],
 )
 def test_the_text_before_a_group_by(sql: str, expected: tuple[str, str] | None) -> None:
@@ -47,6 +55,9 @@ def test_the_text_before_a_group_by(sql: str, expected: tuple[str, str] | None) 
         ("SELECT DISTINCT k FROM t UNION SELECT DISTINCT k FROM t", None),
         ("SELECT k FROM (SELECT DISTINCT k FROM t)", None),
         ("SELECT 'SELECT DISTINCT' FROM t", None),
+        ("(SELECT k FROM t) union distinct (SELECT k FROM u)", "(SELECT k FROM t) UNION ALL (SELECT k FROM u)"),
+        ("WITH t AS (SELECT 1) (TABLE a) UNION (TABLE b)", "WITH t AS (SELECT 1) (TABLE a) UNION ALL (TABLE b)"),
+        ("(TABLE a) UNION (TABLE b) EXCEPT (TABLE c)", None),
     ],
 )
 def test_the_text_without_distinct(sql: str, expected: str | None) -> None:
@@ -137,6 +148,47 @@ def test_the_text_before_qualify(sql: str, expected: tuple[str, str] | None) -> 
     assert before_qualify(sql) == expected
 
 
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT k FROM a UNION ALL SELECT k FROM b", None),
+        ("SELECT * EXCEPT (k) FROM a UNION ALL SELECT 'union', `except` FROM b", None),
+        ("SELECT k FROM a UNION SELECT k FROM b", "(SELECT k FROM a) UNION (SELECT k FROM b)"),
+        (
+            "WITH t AS (SELECT 1) SELECT k FROM a GROUP BY k union  all (SELECT k FROM b)",
+            "WITH t AS (SELECT 1) (SELECT k FROM a GROUP BY k) UNION ALL (SELECT k FROM b)",
+        ),
+        (
+            "TABLE a UNION TABLE b UNION DISTINCT (TABLE c) UNION (TABLE d) LIMIT 3",
+            ("(TABLE a) UNION (TABLE b) UNION (TABLE c) UNION ((TABLE d) LIMIT 3)"),
+        ),
+        (
+            "TABLE a UNION ALL TABLE b UNION TABLE c INTERSECT TABLE d INTERSECT TABLE e EXCEPT TABLE f MINUS TABLE g",
+            (
+                "((((TABLE a) UNION ALL (TABLE b)) UNION (((TABLE c) INTERSECT (TABLE d)) INTERSECT (TABLE e))) EXCEPT "
+                "(TABLE f)) MINUS (TABLE g)"
+            ),
+        ),
+        (
+            "FROM a |> AGGREGATE sum(v) AS n GROUP BY k |> WHERE n > 1 |> AGGREGATE count(*) AS m |> EXTEND m + 1",
+            (
+                "((FROM a |> AGGREGATE sum(v) AS n GROUP BY k) |> WHERE n > 1 |> AGGREGATE count(*) AS m) "
+                "|> EXTEND m + 1"
+            ),
+        ),
+        ("FROM a |> UNION (TABLE b) |> SELECT k", "(FROM a |> UNION (TABLE b)) |> SELECT k"),
+        ("TABLE a UNION TABLE b |> SELECT k", "((TABLE a) UNION (TABLE b)) |> SELECT k"),
+        (
+            "SELECT k FROM (TABLE a UNION -- of b\n TABLE b -- c\n) WHERE k NOT IN (1)",
+            "SELECT k FROM ((TABLE a) UNION (-- of b\n TABLE b -- c\n)) WHERE k NOT IN (1)",
+        ),
+    ],
+)
+def test_parts_are_in_parentheses_as_spark_reads_them(sql: str, expected: str | None) -> None:
+    assert with_parentheses(sql) == (expected or sql)
+    assert with_parentheses(with_parentheses(sql)) == with_parentheses(sql)
+
+
 def test_a_text_with_groups() -> None:
     assert has_groups("SELECT * FROM (SELECT ROW_NUMBER() OVER (PARTITION BY k ORDER BY v) FROM t)")
     assert has_groups("SELECT * FROM (SELECT k FROM t group by k)")
@@ -144,6 +196,8 @@ def test_a_text_with_groups() -> None:
     assert has_groups("select Max(k) FROM t")
     assert has_groups("SELECT coalesce(string(count(*)), 'none') FROM t")
     assert has_groups("SELECT (1 + (row_number() OVER (ORDER BY v))) FROM t")
+    assert has_groups("TABLE t UNION TABLE u")
+    assert not has_groups("TABLE t UNION ALL TABLE u INTERSECT ALL TABLE v")
     assert not has_groups("SELECT v FROM t WHERE (max > (1))")
     assert not has_groups("SELECT max FROM t WHERE k LIKE ANY ('a%', 'b%')")
     assert not has_groups("SELECT 'GROUP BY', a IS DISTINCT FROM b FROM t")

@@ -1,0 +1,93 @@
+"""A sql step whose rows are there once, by DISTINCT or UNION, as what it means: a sql step and a keyed step.
+
+Example: `SELECT k FROM s UNION SELECT k FROM t` becomes
+
+    before   SELECT k FROM s UNION ALL SELECT k FROM t
+    step     key-by: [k], deduplicate: {keep: any}
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pyspark.sql import SparkSession
+
+from mixedmode.analysis.catalyst import AnalysedQuery
+from mixedmode.analysis.catalyst_aggregates import has_windows, top_of
+from mixedmode.analysis.catalyst_objects import companion, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_plans import analysed_plan, without_with
+from mixedmode.analysis.catalyst_texts import have_same_rows
+from mixedmode.analysis.grouped_sql import GroupedSql, aggregate_step, distinct_step
+from mixedmode.analysis.query_text import without_distinct
+from mixedmode.analysis.window_columns import bounds_of, with_windows
+from mixedmode.analysis.written_sql import item, types_of, with_text
+from mixedmode.config import SqlStep
+from mixedmode.config.calls import quoted
+from mixedmode.errors import InvalidJobError
+
+__all__ = ["distinct_sql"]
+
+_Java = Any  # an object of the JVM
+
+
+def distinct_sql(
+    session: SparkSession, query: AnalysedQuery, step: SqlStep, *, name: str, where: str
+) -> GroupedSql | None:
+    """Return the steps for a query whose top is a DISTINCT or a UNION of inputs; None if its text is more than that.
+
+    step: has the text of the query. name: that of the keyed step. Raise InvalidJobError if a column has a name that no
+    key has.
+    """
+    top = top_of(query.plan)
+    before = without_distinct(step.sql) if kind_of(top) == "Distinct" and top.isStreaming() else None
+    if before is None or not _is_distinct(session, query.plan, before):
+        return None
+    rows = query.frame(session)
+    windows = {id_of(one): str(one.name()) for one in items_of(top.output()) if has_windows(top.child(), one)}
+    try:
+        if windows:
+            return _distinct_windows(step, before, types_of(rows), windows, name)
+        return GroupedSql(with_text(step, before), distinct_step(rows.columns, name), None, types_of(rows))
+    except ValidationError as error:
+        msg = (
+            f"{where}: the columns of SELECT DISTINCT and UNION are a key here, and one has a name that no key can "
+            "have, or that another one has. Give each a name of its own with AS. "
+            f"found={', '.join(map(repr, rows.columns))}"
+        )
+        raise InvalidJobError(msg) from error
+
+
+def _is_distinct(session: SparkSession, plan: _Java, before: str) -> bool:
+    """Return whether a plan returns each row of a text once.
+
+    A UNION of more than two parts is a DISTINCT of the UNION ALL of all of them, as for Spark's optimiser.
+    """
+    written = companion(session, "plans.logical.Distinct").apply(analysed_plan(session, before))
+    first, second = (
+        companion(session, "optimizer.CombineUnions").apply(without_with(session, one)) for one in (plan, written)
+    )
+    return have_same_rows(session, first, second)
+
+
+def _distinct_windows(
+    step: SqlStep, before: str, types: Mapping[str, str], windows: Mapping[int, str], name: str
+) -> GroupedSql:
+    """Return the steps for a DISTINCT of columns of which some have windows: a count, which is final with the windows.
+
+    before: the text without DISTINCT.
+    """
+    bounds = {windows[number]: own for number, own in bounds_of(windows, types, is_key=True).items()}
+    read = list[tuple[str, str]]()
+    for column in types:
+        if column in bounds:
+            start, end = bounds[column]
+            read += [(f"{quoted(column)}.start", start), (f"{quoted(column)}.end", end)]
+        else:
+            read.append((quoted(column), column))
+    keys = [own for _, own in read]
+    items = ", ".join(item(text, own) for text, own in read)
+    sql = f"SELECT {items} FROM (\n{before}\n)"  # noqa: S608 - the job's own SQL
+    after = f"SELECT {', '.join(map(quoted, types))} FROM {with_windows(bounds)}"  # noqa: S608 - the job's own SQL
+    counted = aggregate_step({"key-by": keys}, {}, keys, name)
+    only = next(iter(bounds)) if len(bounds) == 1 else None
+    return GroupedSql(with_text(step, sql), counted, with_text(step, after), types, windows=only)
