@@ -12,7 +12,7 @@ from mixedmode.analysis.catalyst_objects import columns_of, id_of, ids_of, items
 from mixedmode.analysis.catalyst_plans import without_with
 from mixedmode.analysis.catalyst_texts import projected, replaced
 
-__all__ = ["Ranked", "greatest_rank", "rank_limit"]
+__all__ = ["Ranked", "directions", "greatest_rank", "rank_limit", "whole_number"]
 
 _Java = Any  # an object of the JVM
 _ABOVE = frozenset({"Filter", "Project"})
@@ -69,7 +69,7 @@ class Ranked:
         renamed = _renamed(below, keys, [id_of(one) for one in shown if _is_column(one)])
         now = {number: columns[other] for number, other in renamed.items()}
         order = [
-            (id_of(one.child()), *_directions(one)) for one in items_of(node.orderSpec()) if _is_column(one.child())
+            (id_of(one.child()), *directions(one)) for one in items_of(node.orderSpec()) if _is_column(one.child())
         ]
         return cls(
             source,
@@ -146,16 +146,16 @@ def _limit(condition: _Java, rank: int) -> int | None:
     kind = kind_of(condition)
     if kind == "Between":
         value, _, greatest = items_of(condition.parameters())
-        return _number(greatest) if _is_rank(value, rank) else None
+        return whole_number(greatest) if _is_rank(value, rank) else None
     if kind == "In" and _is_rank(condition.value(), rank):
-        numbers = [_number(one) for one in items_of(condition.list())]
+        numbers = [whole_number(one) for one in items_of(condition.list())]
         return None if None in numbers else max(one for one in numbers if one is not None)
     if kind not in TURNED:
         return None
     left, right = condition.left(), condition.right()
     if not _is_rank(left, rank):
         kind, left, right = TURNED[kind], right, left
-    number = _number(right) if kind in _BOUNDS and _is_rank(left, rank) else None
+    number = whole_number(right) if kind in _BOUNDS and _is_rank(left, rank) else None
     return None if number is None else number + _BOUNDS[kind]
 
 
@@ -167,12 +167,12 @@ def _is_column(value: _Java) -> bool:
     return kind_of(value) == "AttributeReference"
 
 
-def _number(value: _Java) -> int | None:
+def whole_number(value: _Java) -> int | None:
     """Return a whole number that is written out; None for any other value."""
     is_number = kind_of(value) == "Literal" and str(value.dataType().sql()) == "INT" and value.value() is not None
     return int(value.value()) if is_number else None
 
 
-def _directions(order: _Java) -> tuple[bool, bool]:
+def directions(order: _Java) -> tuple[bool, bool]:
     """Return whether an order is descending, and whether NULL comes first."""
     return str(order.direction().sql()) == "DESC", str(order.nullOrdering().sql()) == "NULLS FIRST"

@@ -1,6 +1,6 @@
 """Texts in the form that the steps are found in: each query that brings rows together is in parentheses of its own.
 
-A text is changed only if its plan stays the same.
+A text is changed only if its plan stays the same, but for ORDER BY with LIMIT (limited_sql.py).
 """
 
 from pyspark.sql import SparkSession
@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from mixedmode.analysis.catalyst_objects import columns_of
 from mixedmode.analysis.catalyst_plans import analysed_plan
 from mixedmode.analysis.catalyst_texts import have_same_rows
+from mixedmode.analysis.limited_sql import ranked_limits
 from mixedmode.analysis.query_text import with_parentheses
 from mixedmode.analysis.written_sql import with_text
 from mixedmode.config import SqlStep
@@ -17,10 +18,12 @@ __all__ = ["plain_sql"]
 
 
 def plain_sql(session: SparkSession, step: SqlStep) -> SqlStep:
-    """Return a sql step with parentheses around the parts of UNION, INTERSECT and EXCEPT that need them.
+    """Return a sql step with parentheses around the parts of UNION, INTERSECT and EXCEPT that need them, and with
+    ROW_NUMBER in place of ORDER BY with LIMIT.
 
-    The step itself if Spark reads another plan then, or refuses its text.
+    The step as it is if Spark reads another plan then, or refuses its text.
     """
+    step = with_text(step, ranked_limits(session, step.sql))
     text = with_parentheses(step.sql)
     if text == step.sql:
         return step

@@ -15,10 +15,12 @@ from mixedmode.config.calls import AGGREGATE_WORDS
 
 __all__ = [
     "InnerQuery",
+    "OrderedQuery",
     "before_group_by",
     "before_qualify",
     "has_groups",
     "inner_queries",
+    "ordered_queries",
     "with_parentheses",
     "without_distinct",
 ]
@@ -51,6 +53,21 @@ class InnerQuery:
         return _without_unused(f"{self.before}SELECT * FROM {name}{self.after}")  # noqa: S608 - the job's own SQL
 
 
+@dataclass(frozen=True, slots=True)
+class OrderedQuery:
+    """A query with ORDER BY and LIMIT.
+
+    whole: its text, with those definitions of WITH around it that it names. rows: the same without ORDER BY and LIMIT.
+    before, body, after: the whole text, of which `body` is the query after WITH and before ORDER BY.
+    """
+
+    whole: str
+    rows: str
+    before: str
+    body: str
+    after: str
+
+
 @dataclass
 class _Definition:
     """A query of WITH: its name, and the positions of its text."""
@@ -74,9 +91,9 @@ class _Query:
     """A query between parentheses, or the whole text.
 
     start, end: its positions. body: where it begins after WITH. select, from_: positions of the last SELECT and of its
-    FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify, having: positions of DISTINCT,
-    QUALIFY and HAVING. operators: those between its parts. pipes: positions of |>. aggregates: it calls an aggregate
-    function. has_ranks: it has ROW_NUMBER.
+    FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify, having, limit: positions of
+    DISTINCT, QUALIFY, HAVING and LIMIT. order: that of the last ORDER BY. operators: those between its parts. pipes:
+    positions of |>. aggregates: it calls an aggregate function. has_ranks: it has ROW_NUMBER.
     """
 
     start: int
@@ -89,6 +106,8 @@ class _Query:
     distinct: list[int] = field(default_factory=list)
     qualify: list[int] = field(default_factory=list)
     having: list[int] = field(default_factory=list)
+    order: int | None = None
+    limit: list[int] = field(default_factory=list)
     operators: list[_Operator] = field(default_factory=list)
     pipes: list[int] = field(default_factory=list)
     aggregates: bool = False
@@ -113,14 +132,14 @@ class _Query:
                 self.distinct.append(position)
             case word, "from" if self.from_ is None and word != "distinct":  # IS DISTINCT FROM
                 self.from_ = position
-            case _, "qualify":
-                self.qualify.append(position)
-            case _, "having":
-                self.having.append(position)
+            case _, ("qualify" | "having" | "limit"):
+                {"qualify": self.qualify, "having": self.having, "limit": self.limit}[token].append(position)
             case _, "row_number":
                 self.has_ranks = True
             case "group", "by":
                 self.groups.append((self.select, self.from_, start))
+            case "order", "by":
+                self.order = start
             case _, ("union" | "intersect" | "except" | "minus" | "all" | "distinct" | "|>"):
                 self._operate(position, token, start, before)
 
@@ -230,6 +249,19 @@ def inner_queries(sql: str) -> list[InnerQuery]:
     return [_inner(sql, query) for query in _queries(sql)[:-1] if query.is_grouped]
 
 
+def ordered_queries(sql: str) -> list[OrderedQuery]:
+    """Return the queries with ORDER BY and then LIMIT, and without |>, each after those inside it."""
+    found = list[OrderedQuery]()
+    for query in _queries(sql):
+        if query.order is None or not query.limit or query.limit[-1] < query.order or query.pipes:
+            continue
+        start, end = query.start if query.body is None else query.body, query.end
+        whole, body = _inner(sql, query).sql, sql[start : query.order]
+        rows = whole[: len(whole) - (end - query.order)]
+        found.append(OrderedQuery(whole, rows, sql[:start], body, sql[end:]))
+    return found
+
+
 def with_parentheses(sql: str) -> str:
     """Return the text in which each part of a UNION, INTERSECT or EXCEPT is in parentheses, if one has an aggregate or
     the like, or keeps a row once, and so is what is before |> if it ends with that.
@@ -250,8 +282,8 @@ def _arranged(sql: str, query: _Query) -> str:
         return sql
     start = query.start if query.body is None else query.body
     if query.pipes:
-        ends = zip([start, *query.pipes], query.pipes, strict=False)
-        end = next((end for first, end in ends if _queries(sql[first:end])[-1].is_grouped), None)
+        parts_before = zip([start, *query.pipes], query.pipes, strict=False)
+        end = next((end for first, end in parts_before if _queries(sql[first:end])[-1].is_grouped), None)
         return sql if end is None else f"{sql[:start]}{_in_parentheses(sql[start:end].strip())} {sql[end:]}"
     if not query.operators:
         return sql

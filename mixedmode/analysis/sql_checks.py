@@ -18,6 +18,7 @@ from mixedmode.analysis.plan import (
     nodes_with_subqueries,
     subqueries_of,
 )
+from mixedmode.config.steps import RANK_COLUMN
 from mixedmode.errors import InvalidJobError
 
 _PER_RECORD = frozenset(
@@ -43,7 +44,10 @@ _PER_RECORD = frozenset(
     }
 )
 _CONSTANT = frozenset({"LocalRelation", "OneRowRelation", "Range", "ResolvedInlineTable"})
-_LIMIT = "Use key-by with top for the best rows of each key, or limit the rows where the output is read."
+_LIMIT = (
+    "ORDER BY before LIMIT, over columns of the SELECT and with a number that is written out, keeps the best of all "
+    "rows. Otherwise use a step with top, or limit the rows where the output is read."
+)
 #: {kind of node that needs several records: what to write instead}
 _OVER_RECORDS: Mapping[str, str] = {
     "Aggregate": (
@@ -70,6 +74,10 @@ _OVER_RECORDS: Mapping[str, str] = {
 }
 _WRITTEN_OUT = "This one is over constants: write out the rows that it returns as VALUES."
 _OF_DIMENSION = "This one is over a dimension: store the rows that it returns as a table, and make that the dimension."
+_OF_RANK = (
+    "`rank` is the number of the row, so select that of ROW_NUMBER; in place of a LIMIT, write ROW_NUMBER() OVER "
+    "(ORDER BY ...) AS place in a query in parentheses, and WHERE place <= 10 around it. "
+)
 _INSTEAD = "Use key-by and aggregate, or a process step, for what goes over many records."
 _GENERATORS = frozenset({"Explode", "GeneratorOuter", "Inline", "JsonTuple", "PosExplode", "Stack", "VariantExplode"})
 _CLOCKS = frozenset({CLOCK_TEXT, "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
@@ -231,7 +239,7 @@ def kept_keys(
         msg = (
             f"{where}: the sql after the last key-by drops its key, so a changed row could not be found again in "
             "the output. Select the key columns too, or name columns that identify a row in the `key` of the output. "
-            f"missing={', '.join(missing)}"
+            f"{_OF_RANK if RANK_COLUMN in missing else ''}missing={', '.join(missing)}"
         )
         raise InvalidJobError(msg)
     changed = list(keys) if is_union else lost
