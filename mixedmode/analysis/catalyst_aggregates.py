@@ -12,6 +12,7 @@ from mixedmode.analysis.catalyst_texts import TextLostError, projected, replaced
 from mixedmode.config.calls import quoted
 
 __all__ = [
+    "GROUPING_ID",
     "Aggregated",
     "Shown",
     "Windowed",
@@ -29,7 +30,7 @@ _ABOVE = frozenset({"Filter", "Project"})  # nodes of HAVING
 _PASSING = frozenset(
     {"Filter", "Generate", "PipeOperator", "SubqueryAlias"}
 )  # nodes that pass the columns of their input on
-_SETS = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
+GROUPING_ID = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
 #: what Spark notes at the column of windows that it makes
 _WINDOW_MARKS = ("spark.timeWindow", "spark.sessionWindow")
 
@@ -46,8 +47,9 @@ class Shown:
 class Aggregated:
     """An aggregate, with what HAVING adds to it.
 
-    child: the plan of its input. keys, calls: {id: the expression, over the columns of `child`}. columns: {id: the key
-    or the call as a column}. shown: the columns of the whole. conditions: those of HAVING, over keys and calls.
+    child: the plan of its input; an Expand if `has_sets`, that is, for ROLLUP, CUBE and GROUPING SETS. keys, calls:
+    {id: the expression, over the columns of `child`}. columns: {id: the key or the call as a column}. shown: the
+    columns of the whole. conditions: those of HAVING, over keys and calls.
     """
 
     child: _Java
@@ -56,12 +58,11 @@ class Aggregated:
     columns: Mapping[int, _Java]
     shown: tuple[Shown, ...]
     conditions: tuple[_Java, ...]
+    has_sets: bool
 
     @classmethod
     def of(cls, session: SparkSession, plan: _Java) -> Self | None:
-        """Return the aggregate of a plan; None if there is none over an input, if other nodes are above it, and for
-        GROUPING SETS, which make several rows of each record.
-        """
+        """Return the aggregate of a plan; None if there is none over an input, and if other nodes are above it."""
         above = list[_Java]()
         node = plan
         while (kind := kind_of(node)) != "Aggregate":
@@ -71,7 +72,7 @@ class Aggregated:
             else:
                 return None
         parts = companion(session, "planning.PhysicalAggregation").unapply(node)  # what Spark executes it by
-        if not node.isStreaming() or not parts.isDefined() or _SETS in str(node.groupingExpressions().toString()):
+        if not node.isStreaming() or not parts.isDefined():
             return None
         groupings, calls, results = (list(items_of(getattr(parts.get(), f"_{number}")())) for number in (1, 2, 3))
         values = {id_of(one): value_of(one) for one in results}
@@ -93,6 +94,7 @@ class Aggregated:
             {id_of(one): one for one in (*columns, *(c.resultAttribute() for c in calls))},
             tuple(shown),
             tuple(replaced(session, one, fields) for one in conditions),
+            kind_of(node.child()) == "Expand" and GROUPING_ID in str(node.groupingExpressions().toString()),
         )
 
     def root_of(self, value: _Java) -> int | None:

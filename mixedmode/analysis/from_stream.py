@@ -188,7 +188,7 @@ class StreamReader:
                 refuse("window_time in a select", "Select the end of the window, which is a microsecond later.")
             if kind == "Aggregate":
                 aggregated = Aggregated.of(self._session, node)
-                if aggregated is None:
+                if aggregated is None or aggregated.has_sets:
                     refuse("an aggregate with several sets of keys", "Use groupBy with one set, and unite the results.")
                 windows = window_call(aggregated)
                 if windows is not None:

@@ -16,10 +16,18 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery
-from mixedmode.analysis.catalyst_aggregates import Aggregated, has_windows, makes_windows, top_of, windows_of
+from mixedmode.analysis.catalyst_aggregates import (
+    GROUPING_ID,
+    Aggregated,
+    has_windows,
+    makes_windows,
+    top_of,
+    windows_of,
+)
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, replaced
 from mixedmode.analysis.catalyst_windows import window_settings
+from mixedmode.analysis.grouping_sets import before_sets
 from mixedmode.analysis.kept_values import kept_values
 from mixedmode.analysis.query_text import before_group_by
 from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
@@ -140,6 +148,7 @@ class _Grouping:
         self._given = step
         self._aggregated = aggregated
         self._where = where
+        self._check_sets()
         self._windowed = windows_of(aggregated)
         self._window = None if self._windowed is None else window_settings(session, step.sql, where)
         self._keys = {n: key for n, key in aggregated.keys.items() if self._windowed is None or n != self._windowed.key}
@@ -162,6 +171,16 @@ class _Grouping:
         """The name of the column that windows go by."""
         assert self._windowed is not None
         return str(self._windowed.time.name()) if self._windowed.inner is None else _WINDOW_TIME
+
+    def _check_sets(self) -> None:
+        """Raise InvalidJobError for windows beside ROLLUP, CUBE or GROUPING SETS."""
+        if self._aggregated.has_sets and any(map(_is_struct, self._aggregated.keys.values())):
+            msg = (
+                f"{self._where}: ROLLUP, CUBE and GROUPING SETS are of plain values here, and have no windows beside "
+                "them. Put the GROUP BY with the window into parentheses, and write GROUP BY ROLLUP(hour, k) around "
+                "it, where hour is window.start."
+            )
+            raise InvalidJobError(msg)
 
     def _check_keys(self) -> None:
         """Raise InvalidJobError for a key with fields, but for the windows of another GROUP BY, and for one that is
@@ -187,6 +206,9 @@ class _Grouping:
         aggregated = self._aggregated
         has_bounds = self._windowed is not None or any(_is_struct(key) for key in self._keys.values())
         taken = set(WINDOW_COLUMNS) if has_bounds else set[str]()
+        if aggregated.has_sets:  # a key is NULL in some rows, so it may not be taken for the event time
+            columns = items_of(aggregated.child.output())
+            taken |= {str(one.name()).lower() for one in columns if kind_of(one.dataType()).startswith("Timestamp")}
         names = {}
         if self._windowed is not None:
             names[self._windowed.key] = _WINDOW
@@ -198,7 +220,8 @@ class _Grouping:
                 taken.add(shown.name.lower())
         for number, expression in {**self._keys, **aggregated.calls}.items():
             if number not in names:
-                names[number] = free_name(_COLUMN_ID.sub("", str(expression.toString())), taken)
+                text = str(expression.toString()).replace(GROUPING_ID, "grouping_id")
+                names[number] = free_name(_COLUMN_ID.sub("", text), taken)
         return names
 
     def _read_columns(self) -> dict[int, tuple[_Java, str]]:
@@ -229,6 +252,8 @@ class _Grouping:
         keys = [column for n in self._keys for column in zip(self._key_values(n), self._key_names(n), strict=True)]
         wanted = keys + [column for column in self._columns.values() if column[1] not in {name for _, name in keys}]
         child = self._aggregated.child
+        if self._aggregated.has_sets:
+            return before_sets(self._session, self._given, parts, child, keys, wanted[len(keys) :])
         if self._windowed is not None:
             child = self._windowed.child
             if self._windowed.inner is not None:

@@ -282,8 +282,8 @@ def _arranged(sql: str, query: _Query) -> str:
         return sql
     start = query.start if query.body is None else query.body
     if query.pipes:
-        parts_before = zip([start, *query.pipes], query.pipes, strict=False)
-        end = next((end for first, end in parts_before if _queries(sql[first:end])[-1].is_grouped), None)
+        pairs = zip([start, *query.pipes], query.pipes, strict=False)
+        end = next((end for first, end in pairs if _queries(sql[first:end])[-1].is_grouped), None)
         return sql if end is None else f"{sql[:start]}{_in_parentheses(sql[start:end].strip())} {sql[end:]}"
     if not query.operators:
         return sql

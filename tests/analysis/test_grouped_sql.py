@@ -122,6 +122,16 @@ def steps_of(spark: SparkSession, stream: DataFrame, sql: str) -> GroupedSql | N
             "SELECT s, k FROM previous",
         ),
         (
+            "SELECT k, sum(v) AS total FROM t WHERE v > 0 GROUP BY ROLLUP(k)",
+            (
+                "SELECT `k`, `grouping_id`, `v` FROM (\nSELECT t.k AS of_k, t.v FROM t WHERE v > 0\n) LATERAL VIEW "
+                "inline(array(named_struct('k', of_k, 'grouping_id', 0L), named_struct('k', CAST(NULL AS STRING), "
+                "'grouping_id', 1L))) sets AS `k`, `grouping_id`"
+            ),
+            {"key-by": ["k", "grouping_id"], "aggregate": {"total": "sum(v)"}},
+            "SELECT k, total FROM previous",
+        ),
+        (
             "SELECT DISTINCT k, v + 1 AS more FROM t",
             "SELECT k, v + 1 AS more FROM t",
             {"key-by": ["k", "more"]},
@@ -197,7 +207,6 @@ def test_what_a_keyed_step_does_not_have_is_refused(
 @pytest.mark.parametrize(
     "sql",
     [
-        "SELECT k, v, count(*) AS n FROM t GROUP BY CUBE (k, v)",
         "SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n",
         "SELECT k, count(*) AS n FROM t GROUP BY k UNION ALL SELECT k, v FROM t",
         "SELECT DISTINCT k FROM t LIMIT 3",
