@@ -56,11 +56,15 @@ def paired(*within: str) -> Steps:
 
 
 PERCENTILES = "median(v)", "percentile(v, 0.9)"
+MODES = "mode(v)", "mode() within group (order by v desc)"
 DEVIATIONS = "stddev(v)", "stddev_pop(v)", "variance(v)"
 PAIRS = "corr(v, w)", "covar_pop(v, w)", "regr_slope(v, w)"
 GROUPS: dict[str, list[Steps]] = {
     "percentiles": [aggregated(call) for call in PERCENTILES],
     "percentiles, counted": [counted(call) for call in PERCENTILES],
+    "modes": [aggregated(call) for call in MODES],
+    "modes, counted": [counted(call) for call in MODES],
+    "distinct values, counted": [counted(f"{function}(distinct v)") for function in ("count", "sum", "avg")],
     "deviations": [aggregated(call) for call in DEVIATIONS],
     "deviations, counted": [counted(call) for call in DEVIATIONS],
     "pairs, counted": [counted(call) for call in PAIRS],

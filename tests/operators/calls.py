@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mixedmode.operators.aggregate import AggregateFunction, Column, aggregate_function, aggregator_for
 from tests.operators.arguments import column, values_of
-from tests.operators.oracle import order_of
+from tests.operators.oracle import Record, aggregate, order_of
 from tests.operators.partials import Partials, fold, merge, stored
 
 
@@ -148,6 +148,8 @@ _ORACLE: Mapping[str, Callable[[Asked, Sequence[Row]], Any]] = {
     "bool_or": lambda asked, rows: any(_values(rows)) if _values(rows) else None,
     "first": _in_time,
     "last": _in_time,
+    "mode": lambda asked, rows: aggregate("mode", [Record(value) for value in _values(rows)], asked.types[0]),
+    "sum_distinct": lambda asked, rows: sum(_distinct(asked, rows)) if _values(rows) else None,
     "count_distinct": lambda asked, rows: len(_distinct(asked, rows)),
     "approx_count_distinct": lambda asked, rows: len(_distinct(asked, rows)),
     "approx_percentile": _percentile,

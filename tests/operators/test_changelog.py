@@ -33,6 +33,8 @@ INVERTIBLE: Calls = (
     ("avg", pa.decimal128(5, 1)),
     ("bit_xor", pa.int64()),
     ("median", pa.float64()),
+    ("mode", pa.string()),
+    ("mode_descending", pa.float64()),
 )
 NOT_INVERTIBLE: Calls = (
     ("sum", pa.float64()),
@@ -43,6 +45,9 @@ NOT_INVERTIBLE: Calls = (
     ("bit_or", pa.int8()),
     ("bit_xor", pa.int8()),
     ("median", pa.int8()),
+    ("mode", pa.int8()),
+    ("sum_distinct", pa.int8()),
+    ("avg_distinct", pa.decimal128(5, 1)),
 )
 #: whose sums depend on the order in which they are added
 _UNEVEN = st.sampled_from([0.1, 0.2, 0.3, 0.7, 0.75, 1.0, 1e16, -1e16])
@@ -58,6 +63,8 @@ ROWS: dict[str, tuple[Calls, st.SearchStrategy[Row]]] = {
             st.none() | st.decimals(-999, 999, places=1),
             st.none() | st.integers(-9, 9),
             st.none() | _UNEVEN | doubles(),
+            _TEXTS,
+            st.none() | _UNEVEN | doubles(),
         ),
     ),
     "not-invertible": (
@@ -68,7 +75,8 @@ ROWS: dict[str, tuple[Calls, st.SearchStrategy[Row]]] = {
             _TEXTS,
             st.none() | st.integers(-100, 100),
             _TEXTS,
-            *[st.none() | st.integers(-9, 9)] * 4,
+            *[st.none() | st.integers(-9, 9)] * 6,
+            st.none() | st.decimals(-999, 999, places=1),
         ),
     ),
 }

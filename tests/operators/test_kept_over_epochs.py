@@ -36,6 +36,8 @@ def asked_of(*, has_event_time: bool) -> dict[str, Asked]:
     plain = {
         "distinct": Asked("count_distinct", TYPES),
         "about": Asked("approx_count_distinct", TYPES),
+        "mode": Asked("mode", TYPES),
+        "sum_once": Asked("sum_distinct", TYPES),
         "median": Asked("approx_percentile", TYPES, parameters=(0.5,)),
         "least": Asked("min_by", TYPES, by=1),
         "most": Asked("max_by", TYPES, by=1),

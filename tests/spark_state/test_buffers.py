@@ -152,7 +152,7 @@ def test_a_sum_that_spark_has_dropped_is_refused(function: str, stored: list[lis
         after(aggregator({"x": (function, D122)}), stored, pa.array([None], D122))
 
 
-@pytest.mark.parametrize("function", ["count_distinct", "approx_count_distinct", "median"])
+@pytest.mark.parametrize("function", ["count_distinct", "sum_distinct", "approx_count_distinct", "median", "mode"])
 def test_a_function_with_another_buffer_is_refused_by_name(function: str) -> None:
     with pytest.raises(InvalidJobError, match=f"output=x, function={function}"):
         buffers_of(aggregator({"x": (function, pa.int64())}), "step")
