@@ -7,6 +7,7 @@ from mixedmode.analysis.query_text import (
     before_qualify,
     has_groups,
     inner_queries,
+    ordered_queries,
     with_parentheses,
     without_distinct,
 )
@@ -201,3 +202,37 @@ def test_a_text_with_groups() -> None:
     assert not has_groups("SELECT v FROM t WHERE (max > (1))")
     assert not has_groups("SELECT max FROM t WHERE k LIKE ANY ('a%', 'b%')")
     assert not has_groups("SELECT 'GROUP BY', a IS DISTINCT FROM b FROM t")
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT k FROM t ORDER BY k LIMIT 3", [("SELECT k FROM t ", "", "")]),
+        ("SELECT k FROM t\norder\nby k -- LIMIT 9\nlimit 3", [("SELECT k FROM t\n", "", "")]),
+        ("SELECT k FROM t LIMIT 3", []),
+        ("SELECT k FROM t ORDER BY k", []),
+        ("SELECT row_number() OVER (ORDER BY k) AS n FROM t LIMIT 3", []),
+        ("FROM t |> ORDER BY k |> LIMIT 3", []),
+        (
+            "SELECT * FROM (SELECT k FROM t ORDER BY k LIMIT 3) WHERE k > 1",
+            [("SELECT k FROM t ", "SELECT * FROM (", ") WHERE k > 1")],
+        ),
+        (
+            "SELECT k FROM (SELECT k FROM t ORDER BY 1 LIMIT 9) ORDER BY k LIMIT 3",
+            [
+                ("SELECT k FROM t ", "SELECT k FROM (", ") ORDER BY k LIMIT 3"),
+                ("SELECT k FROM (SELECT k FROM t ORDER BY 1 LIMIT 9) ", "", ""),
+            ],
+        ),
+    ],
+)
+def test_a_query_with_order_by_and_limit_is_divided_at_order_by(sql: str, expected: list[tuple[str, str, str]]) -> None:
+    assert [(one.body, one.before, one.after) for one in ordered_queries(sql)] == expected
+
+
+def test_a_query_with_a_limit_is_read_with_the_definitions_that_it_names() -> None:
+    sql = "WITH a AS (SELECT 1 AS k), b AS (SELECT 2 AS k) SELECT k FROM b ORDER BY k LIMIT 3"
+    (found,) = ordered_queries(sql)
+    assert found.rows == "WITH b AS (SELECT 2 AS k) SELECT k FROM b "
+    assert found.whole == f"{found.rows}ORDER BY k LIMIT 3"
+    assert f"{found.before}{found.body}" == sql.removesuffix("ORDER BY k LIMIT 3")

@@ -168,6 +168,14 @@ def skip_unknown(spark: SparkSession, sql: str) -> None:
         ),
         (f"SELECT k, v FROM t WHERE v > 0 QUALIFY {OTHER} <= 2", 2),
         (f"SELECT * FROM ({RANKED.replace('PARTITION BY k ', '')}) WHERE n <= 3 AND n > 1", 3),
+        ("SELECT k, s, count(*) AS c FROM t GROUP BY k, s ORDER BY count(*) DESC, 1, s DESC LIMIT 3", 3),
+        (
+            (
+                "WITH b AS (SELECT k, max(v) AS m FROM t GROUP BY k ORDER BY m NULLS LAST, k LIMIT 2) SELECT m, k "
+                "FROM b UNION ALL SELECT v, k FROM t WHERE v > 2"
+            ),
+            2,
+        ),
         (f"SELECT s, count(*) AS c FROM (SELECT s, {OTHER} AS n FROM t QUALIFY n = 2) GROUP BY s", 2),
     ],
 )
@@ -222,7 +230,12 @@ def test_a_key_of_a_row_number_has_the_name_that_the_query_gives_it(
             ),
             "and cannot store this type",
         ),
-        (f"SELECT v FROM ({RANKED}) WHERE n <= 2", "missing="),
+        (f"SELECT v FROM ({RANKED}) WHERE n <= 2", "select that of ROW_NUMBER; .* missing=k, rank"),
+        ("SELECT k, v FROM t ORDER BY v LIMIT 2", "in place of a LIMIT, write ROW_NUMBER"),
+        ("SELECT k FROM t ORDER BY v LIMIT 2", "over columns of the SELECT"),
+        ("SELECT k, v FROM t ORDER BY v + 1 LIMIT 2", "over columns of the SELECT"),
+        ("SELECT k, count(*) AS c FROM t GROUP BY k ORDER BY c LIMIT 2 OFFSET 1", "found=GlobalLimit"),
+        ("SELECT k, count(*) AS c FROM t GROUP BY k LIMIT 2", "ORDER BY before LIMIT"),
     ],
 )
 def test_a_row_number_that_top_does_not_have_is_refused(spark: SparkSession, sql: str, problem: str) -> None:
@@ -404,10 +417,7 @@ def test_what_is_around_a_group_by_and_not_a_step_is_refused(spark: SparkSession
             "(SELECT k, s, count(*) AS c FROM t GROUP BY k, s)) WHERE n <= 2"
         ),
         # the best of all keys, of which the key of the aggregate is that of the output
-        (
-            "SELECT k, c FROM (SELECT *, row_number() OVER (ORDER BY c DESC, k) AS n FROM (SELECT k, count(*) AS c "
-            "FROM t GROUP BY k)) WHERE n <= 2"
-        ),
+        "SELECT k, count(*) AS c FROM t GROUP BY k ORDER BY c DESC, k LIMIT 2",
     ],
 )
 @pytest.mark.parametrize("modes", ["mixed", pytest.param("batch and streaming", marks=pytest.mark.soak)])
