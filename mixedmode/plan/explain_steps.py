@@ -34,7 +34,7 @@ from mixedmode.plan.async_maps import async_map_lines, async_map_state
 from mixedmode.plan.explain_broadcasts import BROADCAST_STATE, broadcast_lines
 from mixedmode.plan.explain_joins import GROWS, join_lines, join_state, late_lines
 from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, LATE_OF_SIDES
-from mixedmode.plan.stages import EmittedRows, KeyedStage, MapStage
+from mixedmode.plan.stages import ALL_ROWS, EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
 
 TimedOperator = TimeWindowAggregateOperator | SessionAggregateOperator
@@ -78,7 +78,8 @@ def combined(stage: KeyedStage) -> str:
         case SessionAggregateOperator():
             per = "key and session"
         case TopOperator(is_changelog=False):
-            return f", cut to the best {operator.n} per key before the shuffle"
+            per = "" if ALL_ROWS in stage.key_fields else " per key"
+            return f", cut to the best {operator.n}{per} before the shuffle"
         case DeduplicateOperator():
             per = "key" if operator.within_us is None else "key and time"
         case _:
@@ -120,8 +121,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
         case AsyncMapOperator():
             yield from async_map_lines(operator)
         case TopOperator():
-            which = f"the best {operator.n} rows" if operator.has_rank else "the last row"
-            yield f"  keeps       {which} of a key by {_order(stage, operator.layout.order)}, then the whole row"
+            which = (f"the best {operator.n} rows" if operator.has_rank else "the last row") + _of_a_key(stage)
+            yield f"  keeps       {which} by {_order(stage, operator.layout.order)}, then the whole row"
         case DeduplicateOperator():
             yield from _deduplicate_lines(stage, operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
@@ -166,8 +167,9 @@ def state_text(stage: KeyedStage) -> str:
         case FinalOperator():
             return "none: all rows of a window come in one epoch, so its results are final"
         case TopOperator():
-            kept = "every row of a key, because a retraction lets a row move up" if operator.is_changelog else None
-            return kept or f"the best {operator.n} row{'s' if operator.n > 1 else ''} of a key"
+            kept = f"the best {operator.n} row{'s' if operator.n > 1 else ''}{_of_a_key(stage)}"
+            moves_up = f"every row{_of_a_key(stage)}, because a retraction lets a row move up"
+            return moves_up if operator.is_changelog else kept
         case AsyncMapOperator():
             return async_map_state(operator)
         case DeduplicateOperator():
@@ -195,6 +197,10 @@ def _window_state(operator: TimedOperator, per: str) -> str:
     if isinstance(operator.aggregator, MultisetAggregator):
         return f"every row of a {per} with its multiplicity, because rows may be retracted"
     return _columns_per(operator, f"key and {per}")
+
+
+def _of_a_key(stage: KeyedStage) -> str:
+    return "" if ALL_ROWS in stage.key_fields else " of a key"
 
 
 def _columns_per(operator: KeyedOperator, per: str) -> str:

@@ -39,6 +39,21 @@ def test_top_over_a_changelog_keeps_every_row() -> None:
     assert "  state       every row of a key, because a retraction lets a row move up" in found
 
 
+def test_top_without_a_key_is_of_all_rows() -> None:
+    assert explained(lambda job: job.top(10, order_by="v desc")) == [
+        (
+            "  exchange    without a key, so all to one subtask, Arrow blocks, cut to the best 10 before the shuffle, "
+            "128 key groups"
+        ),
+        "  keeps       the best 10 rows by v desc, then the whole row",
+        "  computes    rank int32, k string, v int64, seq int32, at timestamp[us, tz=UTC]",
+        "  state       the best 10 rows",
+        "  upserts     one row per changed key (_all, rank) and epoch, with _op and _epoch",
+    ]
+    found = explained(lambda job: job.key_by("k").aggregate(n="count(*)").top(2, order_by="n desc"))
+    assert "  state       every row, because a retraction lets a row move up" in found
+
+
 def test_a_first_row_says_when_it_is_given() -> None:
     steps: Callable[[Job], Job] = lambda job: job.key_by("k").deduplicate(keep="first", tie_break="seq", within="1d")  # noqa: E731
     assert explained(steps) == [
