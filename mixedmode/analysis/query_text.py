@@ -19,6 +19,7 @@ __all__ = [
     "before_qualify",
     "has_groups",
     "inner_queries",
+    "parts_of_operator",
     "with_parentheses",
     "without_distinct",
 ]
@@ -53,11 +54,12 @@ class InnerQuery:
 
 @dataclass
 class _Definition:
-    """A query of WITH: its name, and the positions of its text."""
+    """A query of WITH: its name, and the positions of its text.  is_open: its query has begun."""
 
     name: str
     start: int
     end: int | None = None
+    is_open: bool = False
 
 
 @dataclass
@@ -141,9 +143,11 @@ class _Query:
                 self.is_recursive = True
             case (("with" | "recursive" | ","), _):
                 self.definitions.append(_Definition(token.strip("`"), position))
+            case "as", "(":
+                self.definitions[-1].is_open = True
             case ")", ",":
                 self.definitions[-1].end = start + 1
-            case ")", _ if token not in _IN_DEFINITION:
+            case ")", _ if token not in _IN_DEFINITION or (token == "(" and self.definitions[-1].is_open):  # noqa: S105 - of SQL
                 self.definitions[-1].end = start + 1
                 self.defines = False
 
@@ -153,6 +157,14 @@ class _Query:
         has_sets = any(not one.words.endswith("ALL") for one in self.operators)
         has_groups = bool(self.groups or self.distinct) or self.aggregates or self.has_ranks
         return has_sets or (self._is_query and has_groups)
+
+    @property
+    def first(self) -> int | None:
+        """The position where the query begins after WITH; None if it is not known: WITH t (TABLE u) (TABLE t)."""
+        if not self.definitions:
+            return self.start if self.body is None else self.body
+        is_operator = bool(self.operators) and self.body == self.operators[0].start
+        return None if is_operator else self.body
 
     @property
     def _is_query(self) -> bool:
@@ -220,6 +232,19 @@ def without_distinct(sql: str) -> str | None:
     return f"{sql[: found[0]]}{sql[found[0] + len('distinct') :].lstrip()}" if len(found) == 1 else None
 
 
+def parts_of_operator(sql: str) -> tuple[str, str, str] | None:
+    """Return (the text before the first part, the first part, the second one) of an operator between two queries in
+    parentheses; None if there is not one.
+    """
+    query = _queries(sql)[-1]
+    start = query.first
+    if start is None or len(query.operators) != 1 or any(one > query.operators[0].start for one in query.pipes):
+        return None
+    (operator,) = query.operators
+    first = sql[start : query.pipes[-1] if query.pipes else operator.start]
+    return sql[:start], _in_parentheses(first.strip()), _in_parentheses(sql[operator.end :].strip())
+
+
 def has_groups(sql: str) -> bool:
     """Return whether a text has a query that brings rows together, such as one with an aggregate."""
     return any(query.is_grouped for query in _queries(sql))
@@ -237,18 +262,17 @@ def with_parentheses(sql: str) -> str:
     Between parentheses is then one UNION ALL, one UNION of any number of parts, or another operator of two parts, as
     Spark reads them: INTERSECT first, the others from left to right.
     """
-    while (
-        changed := next((one for query in _queries(sql) if (one := _arranged(sql, query)) != sql), None)
-    ) is not None:
-        sql = changed
+    # each operator changes the text at most once, also in a text that is no SQL
+    for _ in range(sum(len(query.operators) + len(query.pipes) for query in _queries(sql))):
+        sql = next((one for query in _queries(sql) if (one := _arranged(sql, query)) != sql), sql)
     return sql
 
 
 def _arranged(sql: str, query: _Query) -> str:
     """Return the text with parentheses for the parts of a query of it."""
-    if not query.is_grouped:
+    start = query.first
+    if not query.is_grouped or start is None:
         return sql
-    start = query.start if query.body is None else query.body
     if query.pipes:
         pairs = zip([start, *query.pipes], query.pipes, strict=False)
         end = next((end for first, end in pairs if _queries(sql[first:end])[-1].is_grouped), None)
