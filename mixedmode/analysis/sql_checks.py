@@ -48,6 +48,7 @@ _LIMIT = (
     "ORDER BY before LIMIT, over columns of the SELECT and with a number that is written out, keeps the best of all "
     "rows. Otherwise use a step with top, or limit the rows where the output is read."
 )
+_SETS = "In SQL, write INTERSECT or EXCEPT without ALL, of two inputs; constants belong into WHERE k IN ('a', 'b')."
 #: {kind of node that needs several records: what to write instead}
 _OVER_RECORDS: Mapping[str, str] = {
     "Aggregate": (
@@ -58,9 +59,9 @@ _OVER_RECORDS: Mapping[str, str] = {
         "Put the SELECT DISTINCT into parentheses, with nothing else in them; or use key-by on these columns, with "
         "deduplicate: {keep: any}."
     ),
-    "Except": "Use a step with join, of type anti.",
+    "Except": f"{_SETS} Or use a step with join, of type anti.",
     "GlobalLimit": _LIMIT,
-    "Intersect": "Use a step with join, of type semi.",
+    "Intersect": f"{_SETS} Or use a step with join, of type semi.",
     "LocalLimit": _LIMIT,
     "Offset": "Filter with WHERE, or skip the rows where the output is read.",
     "Sample": "Take a sample by a column, as in WHERE pmod(xxhash64(id), 100) < 50.",

@@ -43,7 +43,7 @@ RANK_COLUMN = "rank"
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _KEYED = re.compile(
-    r"\b(?:group\s+by|select\s+distinct|row_number|limit|join|union(?!\s+all\b))\b"
+    r"\b(?:group\s+by|select\s+distinct|row_number|limit|join|(?:union|intersect|except|minus)(?!\s+all\b))\b"
     rf"|\b(?:{'|'.join(sorted(AGGREGATE_WORDS))})\s*\("
     rf"|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,|\b(?:in|exists){_GAP}\({_GAP}(?:select|with|from|table|\()",
     re.IGNORECASE | re.DOTALL,
@@ -61,7 +61,7 @@ class SqlStep(Reading):
 
     @property
     def may_be_keyed(self) -> bool:
-        """True if it has an aggregate, DISTINCT, UNION, ROW_NUMBER, LIMIT, a join, or IN or EXISTS with a subquery.
+        """True if the text has an aggregate, UNION, ROW_NUMBER, LIMIT, a join, IN or EXISTS with a query, and so on.
 
         Then the step may have state and subtasks. Only Spark knows for certain.
         """

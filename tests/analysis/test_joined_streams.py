@@ -282,7 +282,7 @@ def test_a_join_returns_the_rows_of_sparks_batch(
             lambda o, _: o.selectExpr("id", "at - INTERVAL 1 DAY AS at").dropDuplicatesWithinWatermark(["id"]),
             "found=DeduplicateWithinWatermark without a watermark",
         ),
-        (lambda o, p: o.select("k").intersect(p.select("k")), "Use a step with join, of type semi. found=Intersect"),
+        (lambda o, p: o.select("k").intersect(p.select("k")), "Or use a step with join, of type semi. found=Intersect"),
         (lambda o, p: o.unionByName(o.sparkSession.createDataFrame([], p.schema), True), "found=Union"),
         (lambda o, p: o.join(o.sparkSession.range(3), "id"), "is one of spark.read, .* found=Range in a table"),
         (lambda o, p: o.join(names_of(o).distinct(), "v"), "found=Deduplicate in a table"),

@@ -8,6 +8,7 @@ from mixedmode.analysis.query_text import (
     has_groups,
     inner_queries,
     ordered_queries,
+    parts_of_operator,
     with_parentheses,
     without_distinct,
 )
@@ -177,6 +178,14 @@ def test_the_text_before_qualify(sql: str, expected: tuple[str, str] | None) -> 
                 "|> EXTEND m + 1"
             ),
         ),
+        (
+            "WITH t AS (SELECT 1), u (n) (SELECT 2) SELECT k FROM t UNION (WITH v AS (TABLE t) TABLE v EXCEPT TABLE u)",
+            (
+                "WITH t AS (SELECT 1), u (n) (SELECT 2) (SELECT k FROM t) UNION (WITH v AS (TABLE t) (TABLE v) EXCEPT "
+                "(TABLE u))"
+            ),
+        ),
+        ("TABLE a) UNION (((SELECT 1", None),
         ("FROM a |> UNION (TABLE b) |> SELECT k", "(FROM a |> UNION (TABLE b)) |> SELECT k"),
         ("TABLE a UNION TABLE b |> SELECT k", "((TABLE a) UNION (TABLE b)) |> SELECT k"),
         (
@@ -188,6 +197,20 @@ def test_the_text_before_qualify(sql: str, expected: tuple[str, str] | None) -> 
 def test_parts_are_in_parentheses_as_spark_reads_them(sql: str, expected: str | None) -> None:
     assert with_parentheses(sql) == (expected or sql)
     assert with_parentheses(with_parentheses(sql)) == with_parentheses(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("WITH t AS (SELECT 1) (TABLE t) EXCEPT (TABLE u)", ("WITH t AS (SELECT 1) ", "(TABLE t)", "(TABLE u)")),
+        ("FROM t |> SELECT k |> INTERSECT (TABLE u)", ("", "(FROM t |> SELECT k)", "(TABLE u)")),
+        ("(TABLE t) EXCEPT (TABLE u) EXCEPT (TABLE v)", None),
+        ("(TABLE t) EXCEPT (TABLE u) |> SELECT k", None),
+        ("TABLE t", None),
+    ],
+)
+def test_the_parts_of_an_operator(sql: str, expected: tuple[str, str, str] | None) -> None:
+    assert parts_of_operator(sql) == expected
 
 
 def test_a_text_with_groups() -> None:

@@ -1,4 +1,4 @@
-"""UNION in SQL returns the rows of Spark's batch in all modes, and those of sets in plain Python."""
+"""UNION, INTERSECT and EXCEPT in SQL return the rows of Spark's batch in all modes, and of sets in plain Python."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,7 +23,25 @@ def counts(name: str) -> frozenset[Row]:
 
 
 #: {text: its rows, each of which is there once}
-UNIONS: Mapping[str, frozenset[Row]] = {
+TEXTS: Mapping[str, frozenset[Row]] = {
+    "SELECT k, x FROM s INTERSECT SELECT k, x FROM r": S & R,
+    "WITH a AS (SELECT k, x FROM r WHERE x > 1) SELECT k, x AS y FROM s MINUS SELECT k, x + 0.0 FROM a": (
+        S - {(k, x) for k, x in R if (x or 0) > 1}
+    ),
+    "FROM r |> SELECT k, x |> EXCEPT (SELECT k, x FROM s)": R - S,
+    "SELECT k, x FROM e EXCEPT SELECT k, x FROM s": frozenset(),
+    "SELECT k, x FROM s INTERSECT SELECT k, x FROM e": frozenset(),
+    (
+        "SELECT k FROM s EXCEPT SELECT k FROM s WHERE x > 5 INTERSECT SELECT k FROM s EXCEPT SELECT k FROM r UNION "
+        "SELECT 'z' FROM r"
+    ): frozenset((k,) for k in {k for k, _ in S} - {"d"} - {k for k, _ in R} | {"z"}),
+    # counts change, so rows are retracted
+    "SELECT k, count(*) AS n FROM s GROUP BY k EXCEPT SELECT k, count(*) AS n FROM r GROUP BY k": (
+        counts("s") - counts("r")
+    ),
+    "SELECT k, count(*) AS n FROM s GROUP BY k INTERSECT SELECT k, count(*) AS n FROM r GROUP BY k": (
+        counts("s") & counts("r")
+    ),
     "SELECT k, x FROM s UNION SELECT k, x FROM r": S | R,
     "SELECT k, x FROM s UNION DISTINCT (SELECT k, x FROM r) UNION SELECT upper(k), x + 0.5 FROM s": (
         S | R | {(k and k.upper(), None if x is None else x + 0.5) for k, x in S}
@@ -41,7 +59,7 @@ UNIONS: Mapping[str, frozenset[Row]] = {
 
 @IN_MODES
 def test_all_modes_return_the_rows_of_sets(spark: SparkSession, modes: str) -> None:
-    check_texts(spark, UNIONS, modes)
+    check_texts(spark, TEXTS, modes)
 
 
 def test_unions_of_many_parts_have_one_state_as_far_as_they_follow_each_other(spark: SparkSession) -> None:
@@ -54,7 +72,10 @@ def test_unions_of_many_parts_have_one_state_as_far_as_they_follow_each_other(sp
     ("sql", "problem"),
     [
         ("SELECT k FROM s UNION VALUES ('a')", "return these other rows again in each epoch"),
-        ("SELECT k, x AS K FROM s UNION SELECT k, x FROM r", "SELECT DISTINCT and UNION are a key here"),
+        ("SELECT k, x AS K FROM s UNION SELECT k, x FROM r", "INTERSECT and EXCEPT are a key here"),
+        ("SELECT k, x AS K FROM s EXCEPT SELECT k, x FROM r", "INTERSECT and EXCEPT are a key here"),
+        ("SELECT k FROM s EXCEPT ALL SELECT k FROM r", "write INTERSECT or EXCEPT without ALL, of two inputs"),
+        ("SELECT k FROM s INTERSECT VALUES ('a')", "constants belong into WHERE k IN"),
         ("SELECT k FROM s UNION SELECT k FROM r ORDER BY k", "Sort the rows where the output is read"),
         ("SELECT k FROM s UNION SELECT k, x FROM r", "same number of columns"),
     ],

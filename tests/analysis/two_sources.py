@@ -39,7 +39,9 @@ def check_texts(spark: SparkSession, texts: Mapping[str, Collection[Row]], modes
     job = Job("texts", sources=sources(), mode="batch")
     for name, (sql, _) in named.items():
         first, *others = (job.source(one) for one in ROWS if f"FROM {one}" in sql or f"JOIN {one}" in sql)
-        job = job.output(name, (first.union(*others) if others else first).sql(sql), Sink.parquet(f"out/{name}"))
+        job = job.output(
+            name, (first.union(*others) if others else first).sql(sql, name=name), Sink.parquet(f"out/{name}")
+        )
     whole = {name: records(rows) for name, rows in ROWS.items()}
     with views(spark, {name: spark.createDataFrame(rows, DDL) for name, rows in whole.items()}):
         for sql, rows in named.values():

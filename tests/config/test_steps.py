@@ -365,6 +365,7 @@ def test_a_global_window_has_no_event_time_for_the_next_window() -> None:
         ("SELECT DISTINCT a FROM t", True),
         ("SELECT a FROM t UNION ALL SELECT a FROM u", False),
         ("SELECT a FROM t UNION SELECT a FROM u", True),
+        ("SELECT a FROM t EXCEPT SELECT a FROM u", True),
         ("SELECT a FROM t WHERE a IN (VALUES (1))", False),
         ("SELECT a FROM t WHERE NOT EXISTS(/* of u */ SELECT 1 FROM u WHERE u.a = t.a)", True),
         ("SELECT a FROM t WHERE a IN ( -- of u\n WITH v AS (SELECT a FROM u) SELECT a FROM v)", True),
