@@ -75,10 +75,12 @@ _OVER_RECORDS: Mapping[str, str] = {
 }
 _WRITTEN_OUT = "This one is over constants: write out the rows that it returns as VALUES."
 _OF_DIMENSION = "This one is over a dimension: store the rows that it returns as a table, and make that the dimension."
-_OF_RANK = (
-    "`rank` is the number of the row, so select that of ROW_NUMBER; in place of a LIMIT, write ROW_NUMBER() OVER "
-    "(ORDER BY ...) AS place in a query in parentheses, and WHERE place <= 10 around it. "
-)
+#: {column of a key that no text names: how to select it}
+_UNNAMED = {
+    RANK_COLUMN: "`rank` is the number of the row, so select that of ROW_NUMBER; in place of a LIMIT, write "
+    "ROW_NUMBER() OVER (ORDER BY ...) AS place in a query in parentheses, and WHERE place <= 10 around it. ",
+    "grouping_id": "`grouping_id` says which of the sets of keys a row is of, so select grouping_id(). ",
+}
 _INSTEAD = "Use key-by and aggregate, or a process step, for what goes over many records."
 _GENERATORS = frozenset({"Explode", "GeneratorOuter", "Inline", "JsonTuple", "PosExplode", "Stack", "VariantExplode"})
 _CLOCKS = frozenset({CLOCK_TEXT, "CurrentDate", "CurrentTime", "CurrentTimestamp", "LocalTimestamp", "Now"})
@@ -240,7 +242,7 @@ def kept_keys(
         msg = (
             f"{where}: the sql after the last key-by drops its key, so a changed row could not be found again in "
             "the output. Select the key columns too, or name columns that identify a row in the `key` of the output. "
-            f"{_OF_RANK if RANK_COLUMN in missing else ''}missing={', '.join(missing)}"
+            f"{''.join(_UNNAMED.get(name, '') for name in missing)}missing={', '.join(missing)}"
         )
         raise InvalidJobError(msg)
     changed = list(keys) if is_union else lost
