@@ -59,6 +59,8 @@ _NOT_FINAL = (
 _MAP = "Write a job with the source, and a step with map, whose function turns rows into rows."
 #: {kind of node: what to do instead}, where it is not what sql has to do
 _INSTEAD: Mapping[str, str] = {
+    "GlobalLimit": "Use key-by with top for the best rows of each key, and top alone for those of all, or limit "
+    "the rows where the output is read.",
     "MapInArrow": _MAP,
     "MapInPandas": _MAP,
     "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",
