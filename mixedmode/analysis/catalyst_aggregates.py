@@ -27,9 +27,8 @@ __all__ = [
 _Java = Any  # an object of the JVM
 
 _ABOVE = frozenset({"Filter", "Project"})  # nodes of HAVING
-_PASSING = frozenset(
-    {"Filter", "Generate", "PipeOperator", "SubqueryAlias"}
-)  # nodes that pass the columns of their input on
+#: nodes that pass the columns of their input on
+_PASSING = frozenset({"Filter", "Generate", "PipeOperator", "SubqueryAlias"})
 GROUPING_ID = "spark_grouping_id"  # the column that Spark adds for GROUPING SETS
 #: what Spark notes at the column of windows that it makes
 _WINDOW_MARKS = ("spark.timeWindow", "spark.sessionWindow")

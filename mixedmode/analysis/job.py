@@ -270,7 +270,7 @@ class _Walk:
         (given,) = within_range([given], grouped.step, self._roots, self._within)
         upstream = self._roots.upstream_of([given], self._keyed_before)
         grouped.check_time(upstream.event_time, where, is_of_results=bool(upstream.reads.stages))
-        stage = keyed_stage(grouped.step, StepInput(given.frame, upstream.of_step(grouped.step)), lambda *_: where)
+        stage = keyed_stage(grouped.step, StepInput([given], upstream.of_step(grouped.step)), lambda *_: where)
         self._inputs.relations[stage.operator_id] = [given]
         self._append(stage, where)
         return self._rows_of(stage)
@@ -319,7 +319,7 @@ class _Walk:
         inputs = [with_keys(one, step, self._keyed_before, where, is_changelog=is_changelog) for one in inputs]
         inputs = within_range(inputs, step, self._roots, self._within)
         upstream = self._roots.upstream_of(inputs, self._keyed_before)
-        given = StepInput(inputs[0].frame, upstream.of_step(step))
+        given = StepInput(inputs, upstream.of_step(step))
         self._append_step(index, keyed_stage(step, given, where), inputs, others, where)
         self._relations["steps", index] = with_having(self._relations["steps", index], step, where)
 

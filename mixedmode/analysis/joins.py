@@ -47,6 +47,8 @@ def analysed_join(
     if upstream.is_changelog and not step.join.is_regular:
         found.append(rows_change(where("join"), upstream.reads))
     left, right = inputs_of(step.join, given, event_times, where)
+    if step.join.is_regular:
+        left, right = (replace(one, row_key=rows.row_key) for one, rows in zip((left, right), given, strict=True))
     keys, selected = list[JoinKey](), None
     with collecting(found):
         keys = pair_keys(session, step, (left, right), where)
@@ -132,7 +134,7 @@ def inputs_of(
 
     def read(alias: str, one: Relation, time: str | None) -> JoinedInput:
         fields = input_fields(one.frame.schema, f"{where()}: {alias}")
-        return JoinedInput(alias, fields, time, (*one.sources, *one.stages), one.row_key)
+        return JoinedInput(alias, fields, time, (*one.sources, *one.stages))
 
     sides = zip(pair.inputs, given, event_times, strict=True)
     left, right = (read(of.alias, one, time) for of, one, time in sides)

@@ -11,6 +11,7 @@ from mixedmode.analysis.catalyst import read_expression, read_frame
 from mixedmode.analysis.column_types import input_fields, input_type
 from mixedmode.analysis.declared import check_declared, declared_fields, declared_outputs
 from mixedmode.analysis.problems import collecting, raise_all
+from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_argument, check_literals
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
 from mixedmode.config.calls import column_in, named, quoted
@@ -24,9 +25,9 @@ from mixedmode.operators.interface import OP_COLUMN, WEIGHT_COLUMN
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
+    aggregate_keys,
     arguments_of,
     expressions_of,
-    keys_or_all_rows,
     no_event_time,
     operator_of,
     output_function,
@@ -35,6 +36,7 @@ from mixedmode.plan.keyed_operators import (
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stages import ALL_ROWS, WINDOW_TIME, KeyedStage
 from mixedmode.sinks import EPOCH_COLUMN
 from mixedmode.spark.errors import REFUSALS, refused_expression
@@ -46,10 +48,20 @@ RESERVED = frozenset({OP_COLUMN, EPOCH_COLUMN, WEIGHT_COLUMN, REPORT_COLUMN, ATT
 
 @dataclass(frozen=True, slots=True)
 class StepInput:
-    """The input of a keyed step: a streaming stand-in, and the step's position in the job."""
+    """The input of a keyed step: the relations that it reads as one, and the step's position in the job."""
 
-    frame: DataFrame
+    relations: Sequence[Relation]
     upstream: Upstream
+
+    @property
+    def frame(self) -> DataFrame:
+        """A streaming stand-in of the rows."""
+        return self.relations[0].frame
+
+    @property
+    def row_key(self) -> RowKey:
+        """The columns that no two of the rows share (see RowKey)."""
+        return self.relations[0].row_key if len(self.relations) == 1 else None
 
 
 def check_alike(first: Mapping[str, object], other: Mapping[str, object], names: tuple[str, str], where: str) -> None:
@@ -117,7 +129,7 @@ class AggregateStage:
         """
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
-        keys = keys_or_all_rows(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
+        keys = aggregate_keys(step, key_fields(given.frame, step.key_columns, self._where("key-by"), found))
         types = self._argument_types(list(expressions_of(step)), found)
         by_clock = step.window is not None and step.window.is_by_clock
         has_time = given.upstream.event_time is not None and not by_clock
@@ -235,8 +247,6 @@ class RankedStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
-        if isinstance(step, TopStep):
-            keys = keys_or_all_rows(step, keys)
         row = self._row(found)
         order = []
         for by in orders_of(step, given.upstream.event_time):
@@ -245,7 +255,8 @@ class RankedStage:
         if given.upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
             found.append(rows_change(self._where("deduplicate"), given.upstream.reads))
         raise_all(found)
-        return ranked_stage(step, given.upstream, RankedColumns(keys, row, order), self._where)
+        row_key = given.row_key if isinstance(step, TopStep) else None
+        return ranked_stage(step, given.upstream, RankedColumns(keys, row, order, row_key), self._where)
 
     def _row(self, found: list[MixedmodeError]) -> dict[str, pa.Field]:
         """Return {expression: column} of the columns that are no key; append an error for each unsuitable one."""

@@ -2,7 +2,7 @@
 
 Example: `SELECT k, count(*) AS n FROM t GROUP BY k ORDER BY n DESC LIMIT 10` becomes
 
-    SELECT * EXCEPT (place) FROM (SELECT *, row_number() OVER (ORDER BY n DESC NULLS LAST) AS place FROM (
+    SELECT * EXCEPT (place) FROM (SELECT *, row_number() OVER (ORDER BY `n` desc) AS place FROM (
     SELECT k, count(*) AS n FROM t GROUP BY k)) WHERE place <= 10
 
 The order is that of Spark's plan, over columns of the result, and the rows are those of the text before ORDER BY. A
@@ -18,6 +18,8 @@ from mixedmode.analysis.catalyst_plans import analysed_plan, without_with
 from mixedmode.analysis.catalyst_ranks import directions, whole_number
 from mixedmode.analysis.catalyst_texts import have_same_rows
 from mixedmode.analysis.query_text import OrderedQuery, ordered_queries
+from mixedmode.analysis.written_sql import unused_name
+from mixedmode.config import OrderBy
 from mixedmode.config.calls import quoted
 from mixedmode.spark.errors import REFUSALS
 
@@ -28,8 +30,10 @@ _Java = Any  # an object of the JVM
 
 def ranked_limits(session: SparkSession, sql: str) -> str:
     """Return the text with ROW_NUMBER in place of each ORDER BY with LIMIT that has the same rows so."""
-    while (changed := next((text for one in ordered_queries(sql) if (text := _ranked(session, sql, one))), "")) != "":
-        sql = changed
+    for query in ordered_queries(sql):
+        ranked = _ranked(session, sql, query)
+        if ranked is not None:
+            return ranked_limits(session, ranked)
     return sql
 
 
@@ -50,16 +54,8 @@ def _ranked(session: SparkSession, sql: str, query: OrderedQuery) -> str | None:
     order = [*items_of(sort.order())]
     if not all(kind_of(one.child()) == "AttributeReference" and id_of(one.child()) in names for one in order):
         return None
-    by = ", ".join(_written(one, names[id_of(one.child())]) for one in order)
-    place = "place"
-    while place in sql.lower():
-        place += "_"
+    by = ", ".join(str(OrderBy(quoted(names[id_of(one.child())]), *directions(one))) for one in order)
+    place = unused_name("place", sql)
     ranked = f"SELECT *, row_number() OVER (ORDER BY {by}) AS {place} FROM (\n{query.body.strip()}\n)"  # noqa: S608 - the job's own SQL
     first = f"SELECT * EXCEPT ({place}) FROM ({ranked}) WHERE {place} <= {number}"  # noqa: S608 - the job's own SQL
     return f"{query.before}{first}{query.after}"
-
-
-def _written(order: _Java, name: str) -> str:
-    """Return the order by a column as SQL."""
-    is_descending, is_null_first = directions(order)
-    return f"{quoted(name)} {'DESC' if is_descending else 'ASC'} NULLS {'FIRST' if is_null_first else 'LAST'}"

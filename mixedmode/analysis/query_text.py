@@ -136,9 +136,9 @@ def ordered_queries(sql: str) -> list[OrderedQuery]:
     """Return the queries with ORDER BY and then LIMIT, and without |>, each after those inside it."""
     found = list[OrderedQuery]()
     for query in queries_of(sql):
-        if query.order is None or not query.limit or query.limit[-1] < query.order or query.pipes:
+        start, end = query.first, query.end
+        if start is None or query.order is None or not query.limit or query.limit[-1] < query.order or query.pipes:
             continue
-        start, end = query.start if query.body is None else query.body, query.end
         whole, body = _inner(sql, query).sql, sql[start : query.order]
         rows = whole[: len(whole) - (end - query.order)]
         found.append(OrderedQuery(whole, rows, sql[:start], body, sql[end:]))

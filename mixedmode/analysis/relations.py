@@ -56,7 +56,7 @@ class Relation:
         plan, before, after = read_frame(self.frame, until=self.root), column_ids(self.root), column_ids(self.frame)
         named = {name.lower(): name for name in self.frame.columns}
         found, lost = list[tuple[str, ...]](), None
-        for key in sorted(self.root_keys, key=len, reverse=True):
+        for key in self.root_keys:
             try:
                 found.append(tuple(named[name] for name in kept_keys(plan, before, after, key, where=where)))
             except InvalidJobError as error:
@@ -124,7 +124,6 @@ class Roots:
             keyed_before,
             event_time=event_time,
             keeps_bounds=keeps_bounds and _keeps_bounds(relations[0]),
-            row_key=relations[0].row_key if len(relations) == 1 else None,
         )
 
     def upstream_of_pair(

@@ -29,7 +29,7 @@ from mixedmode.analysis.query_text import InnerQuery, has_groups, inner_queries
 from mixedmode.analysis.relations import Relation, Roots, check_columns
 from mixedmode.analysis.sql_joins import JoinedRows, SqlJoin
 from mixedmode.analysis.sql_steps import SqlReads, analysed_sql, parts_of
-from mixedmode.analysis.written_sql import with_text
+from mixedmode.analysis.written_sql import unused_name, with_text
 from mixedmode.config import JoinStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError, MixedmodeError
@@ -75,7 +75,7 @@ class SqlTexts:
                 step = plain_sql(self.session, step)
         while (cut := self._inner(step, SqlReads(given, readable.tables))) is not None:
             number += 1
-            view = _unused_name(f"{name}_{number}".replace("-", "_"), step.sql)
+            view = unused_name(f"{name}_{number}".replace("-", "_"), step.sql)
             rest = cut.inner.rest(view)
             own = f"{name}-{number}" if has_groups(rest) else name
             text = with_text(step, cut.inner.sql)
@@ -177,7 +177,7 @@ class SqlTexts:
 
     def _cut(self, step: SqlStep, inner: InnerQuery) -> "_Cut | None":
         """Return a query that goes over records; None if the rest over it has another plan than the text."""
-        view = _unused_name("inner", step.sql)
+        view = unused_name("inner", step.sql)
         try:
             plan = analysed_plan(self.session, inner.sql)
             if not plan.isStreaming():
@@ -214,10 +214,3 @@ class SqlTexts:
         except REFUSALS:
             return False
         return has_aggregate(plan)
-
-
-def _unused_name(name: str, sql: str) -> str:
-    """Return a name that is not in a text."""
-    while name.lower() in sql.lower():
-        name += "_"
-    return name

@@ -13,7 +13,7 @@ from mixedmode.analysis.catalyst_texts import TextLostError, columns_over, shape
 from mixedmode.config import SqlStep
 from mixedmode.config.calls import is_column, quoted
 
-__all__ = ["free_name", "is_free", "item", "own_name", "selected", "types_of", "with_text"]
+__all__ = ["free_name", "is_free", "item", "own_name", "selected", "types_of", "unused_name", "with_text"]
 
 _Java = Any  # an object of the JVM
 _NO_ALIAS = "__auto_generated_subquery_name"  # what Spark calls a query in parentheses that has no name
@@ -77,6 +77,13 @@ def free_name(text: str, taken: set[str]) -> str:
     base = base if is_column(base) else f"column_{base}"
     name = next(one for one in _numbered(base) if one.lower() not in taken)
     taken.add(name.lower())
+    return name
+
+
+def unused_name(name: str, sql: str) -> str:
+    """Return a name for a view or a column that is not in a text."""
+    while name.lower() in sql.lower():
+        name += "_"
     return name
 
 

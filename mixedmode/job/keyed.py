@@ -161,7 +161,7 @@ class AllRows:
 
         order_by: see KeyedJob.top. name: the name of the step.
         """
-        return _best(self, {} if name is None else {"name": name}, n, order_by)
+        return _best(self, {"name": name}, n, order_by)
 
 
 class KeyedJob(_Grouped[J]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from mixedmode.config import AggregateCall, KeyedAggregateStep, TopStep, WindowSpec
+from mixedmode.config import AggregateCall, KeyedAggregateStep, WindowSpec
 from mixedmode.config.windows import CumulatingSpec, EventWindowSpec, GlobalSpec, SessionSpec, SlidingSpec
 from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeySchema
@@ -55,10 +55,9 @@ class StepColumns:
         return is_window_keyed(self.keys, self.window_bounds)
 
 
-def keys_or_all_rows(step: KeyedAggregateStep | TopStep, keys: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
-    """Return the key of a step with these key columns: without any, and without a window, all rows are of one."""
-    has_window = isinstance(step, KeyedAggregateStep) and step.window is not None
-    return keys if keys or has_window else (ALL_ROWS,)
+def aggregate_keys(step: KeyedAggregateStep, keys: tuple[pa.Field, ...]) -> tuple[pa.Field, ...]:
+    """Return the key of an aggregate with these key columns: without any, and without a window, all rows are of one."""
+    return keys if keys or step.window is not None else (ALL_ROWS,)
 
 
 def is_window_keyed(keys: Sequence[pa.Field], window_bounds: Sequence[str]) -> bool:

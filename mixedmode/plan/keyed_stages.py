@@ -34,7 +34,6 @@ from mixedmode.plan.ranked_operators import (
     top_operator,
 )
 from mixedmode.plan.reads import Reads
-from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stages import ALL_ROWS, EmittedRows, KeyedStage
 
 __all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "upsert_stage", "with_changelogs"]
@@ -46,7 +45,7 @@ class Upstream:
 
     `keyed_before`: the number of earlier keyed steps. `event_time`: the event-time column of the input, if any.
     `changelog`: what the upstream keyed step emits. `delay_us`: see KeyedStage. `window_bounds`: the columns of the
-    input that hold the bounds of windows, if it has them. `row_key`: columns that identify a row of it (see RowKey).
+    input that hold the bounds of windows, if it has them.
     """
 
     reads: Reads
@@ -55,7 +54,6 @@ class Upstream:
     changelog: Changelog = Changelog.APPEND
     delay_us: int = 0
     window_bounds: tuple[str, ...] = ()
-    row_key: RowKey = None
 
     @classmethod
     def of(
@@ -66,7 +64,6 @@ class Upstream:
         *,
         event_time: str | None,
         keeps_bounds: bool = True,
-        row_key: RowKey = None,
     ) -> Self:
         """Return the position of a step that reads `reads`.
 
@@ -82,7 +79,6 @@ class Upstream:
             Changelog.RETRACT if reads.changelogs else Changelog.APPEND,
             max((one.delay_us for one in emitted), default=0),
             bounds if has_bounds else (),
-            row_key,
         )
 
     def of_step(self, step: KeyedStep) -> Self:
@@ -177,6 +173,8 @@ def ranked_stage(
 ) -> KeyedStage:
     """Return the stage of a step with `top` or `deduplicate`. Raise InvalidJobError for unsuitable columns."""
     check_types(columns, where("top" if isinstance(step, TopStep) else "deduplicate"))
+    if not columns.keys:  # as a top may be
+        columns = replace(columns, keys=(ALL_ROWS,))
     event_time, is_changelog = upstream.event_time, upstream.is_changelog
     operator: KeyedOperator
     if isinstance(step, TopStep):
@@ -199,7 +197,7 @@ def ranked_stage(
         identity=ranked_identity(step, columns, orders, is_changelog=is_changelog),
         delay_us=upstream.delay_us,
         is_window_keyed=has_window_key,
-        passed_key=upstream.row_key if isinstance(step, TopStep) else None,
+        passed_key=columns.row_key,
     )
 
 

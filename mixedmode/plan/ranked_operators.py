@@ -12,6 +12,7 @@ from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.top import OrderColumn, RowLayout, TopOperator
 from mixedmode.plan.fingerprint import Fingerprint, ranked_fingerprint
 from mixedmode.plan.keyed_operators import Where
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stored_types import unordered, unstorable
 
 _EVENT_TIME = OrderColumn(pa.int64(), descending=False, nulls_first=True)
@@ -21,13 +22,15 @@ _EVENT_TIME = OrderColumn(pa.int64(), descending=False, nulls_first=True)
 class RankedColumns:
     """The columns that the operator of a `top` or `deduplicate` step reads.
 
-    `keys`: the key columns. `row`: {expression: column} of the other columns of the input. `order`: the expression and
-    type of each order column; an expression of `row` is computed once.
+    `keys`: the key columns, () for all rows. `row`: {expression: column} of the other columns of the input. `order`:
+    the expression and type of each order column; an expression of `row` is computed once. `row_key`: the columns of the
+    input that no two of its rows share, if a `top` passes them on (see RowKey).
     """
 
     keys: tuple[pa.Field, ...]
     row: Mapping[str, pa.Field]
     order: Sequence[tuple[str, pa.DataType]]
+    row_key: RowKey = None
 
     @property
     def arguments(self) -> dict[str, pa.DataType]:

@@ -129,7 +129,8 @@ class _Walk:
             check_alike(
                 columns.types, self._columns[ref].types, (self._names[refs[0]], self._names[ref]), where("from")
             )
-        stage = stage_of(step, columns, self._upstream_of(refs, where).of_step(step), where)
+        row_key = self._row_key(refs[0]) if len(refs) == 1 else None
+        stage = stage_of(step, columns, self._upstream_of(refs, where).of_step(step), where, row_key)
         self._append_step(index, stage, refs, others, where)
 
     def _append_step(
@@ -163,8 +164,7 @@ class _Walk:
         event_time = None
         if None not in times and len(lowered) == 1:
             event_time = self._columns[refs[0]].field(min(lowered), where("from")).name
-        row_key = self._row_key(refs[0]) if len(refs) == 1 else None
-        return Upstream.of(reads, emitted, len(self._stages), event_time=event_time, row_key=row_key)
+        return Upstream.of(reads, emitted, len(self._stages), event_time=event_time)
 
     def _pair(self, step: JoinStep | CoProcessStep | CoGroupStep, refs: Sequence[Ref], where: Where) -> KeyedStage:
         pair = (refs[0], refs[-1])  # a step over an input and itself reads it twice

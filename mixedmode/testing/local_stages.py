@@ -23,14 +23,15 @@ from mixedmode.plan.join_operators import JoinKey
 from mixedmode.plan.keyed_operators import (
     StepColumns,
     Where,
+    aggregate_keys,
     aggregate_operator,
     expressions_of,
-    keys_or_all_rows,
     no_event_time,
     takes_changes,
 )
 from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
+from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stages import KeyedStage
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.step import check_event_time
@@ -74,11 +75,16 @@ class Columns:
         return {quoted(field.name): field for field in self.fields if field.name.lower() not in left_out}
 
 
-def stage_of(step: OneInputStep, columns: Columns, upstream: Upstream, where: Where) -> KeyedStage:
-    """Return the stage of a step over these columns. Raise InvalidJobError for wrong ones."""
+def stage_of(
+    step: OneInputStep, columns: Columns, upstream: Upstream, where: Where, row_key: RowKey = None
+) -> KeyedStage:
+    """Return the stage of a step over these columns. Raise InvalidJobError for wrong ones.
+
+    row_key: those of them that no two rows share (see RowKey).
+    """
     keys = columns.keys(step.key_columns, where("key-by")) if step.key_columns else ()
     if isinstance(step, KeyedAggregateStep):
-        return _aggregate(step, columns, upstream, keys_or_all_rows(step, keys), where)
+        return _aggregate(step, columns, upstream, aggregate_keys(step, keys), where)
     if isinstance(step, ProcessStep):
         return _process(step, columns, upstream, keys, where)
     if isinstance(step, AsyncMapStep):
@@ -92,9 +98,8 @@ def stage_of(step: OneInputStep, columns: Columns, upstream: Upstream, where: Wh
         order.append((quoted(field.name), field.type))
     row = columns.quoted(without=step.key_columns)
     raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
-    if isinstance(step, TopStep):
-        keys = keys_or_all_rows(step, keys)
-    return ranked_stage(step, upstream, RankedColumns(keys, row, order), where)
+    passed = row_key if isinstance(step, TopStep) else None
+    return ranked_stage(step, upstream, RankedColumns(keys, row, order, passed), where)
 
 
 def join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job
-from mixedmode.testing import run_graph
-from tests.analysis.two_sources import IN_MODES, ROWS, Row, check_texts, sources
+from tests.analysis.two_sources import IN_MODES, ROWS, Row, check_refused, check_texts
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +63,4 @@ def test_all_modes_return_the_rows_of_pipes(spark: SparkSession, modes: str) -> 
     ],
 )
 def test_a_pipe_that_no_step_is_is_refused(sql: str, problem: str) -> None:
-    with pytest.raises(InvalidJobError, match=problem) as raised:
-        run_graph(Job("refused", sources=sources(), mode="batch").sql(sql), {name: [] for name in ROWS})
-    assert str(raised.value).startswith("steps[0].sql: ")
+    check_refused(sql, problem)

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import SparkSession
 
-from mixedmode.errors import InvalidJobError
-from mixedmode.job import Job
-from mixedmode.testing import run_graph
 from tests.analysis.batch_steps import BatchSteps
-from tests.analysis.two_sources import DDL, IN_MODES, ROWS, Row, check_texts, records, sources
+from tests.analysis.two_sources import DDL, IN_MODES, ROWS, Row, check_refused, check_texts, records
 
 pytestmark = pytest.mark.spark
 
@@ -81,6 +78,4 @@ def test_unions_of_many_parts_have_one_state_as_far_as_they_follow_each_other(sp
     ],
 )
 def test_a_set_operation_that_no_step_is_is_refused(sql: str, problem: str) -> None:
-    with pytest.raises(InvalidJobError, match=problem) as raised:
-        run_graph(Job("refused", sources=sources(), mode="batch").sql(sql), {name: [] for name in ROWS})
-    assert str(raised.value).startswith("steps[0].sql: ")
+    check_refused(sql, problem)

@@ -1,4 +1,4 @@
-"""Texts over small sources, of which one job computes all: the rows of Spark's batch, and those of plain Python."""
+"""Texts over small sources: one job computes all, and has the rows of Spark's batch and of plain Python."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Sink, Source
 from mixedmode.spark.temporary_views import views
 from mixedmode.testing import run_graph
@@ -54,3 +55,10 @@ def check_texts(spark: SparkSession, texts: Mapping[str, Collection[Row]], modes
     for name, (sql, rows) in named.items():
         outputs = ([value for own, value in row.items() if own != "_all"] for row in found.table(name))
         assert Counter(map(tuple, outputs)) == rows, sql
+
+
+def check_refused(sql: str, problem: str) -> None:
+    """Check that a job with this text is refused at the text, with this message."""
+    with pytest.raises(InvalidJobError, match=problem) as raised:
+        run_graph(Job("refused", sources=sources(), mode="batch").sql(sql), {name: [] for name in ROWS})
+    assert str(raised.value).startswith("steps[0].sql: ")
