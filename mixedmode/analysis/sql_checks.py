@@ -68,7 +68,7 @@ _OVER_RECORDS: Mapping[str, str] = {
     "ScriptTransformation": "Use a map step, whose class sees the rows.",
     "Sort": "Sort the rows where the output is read.",
     "Window": (
-        "Use ROW_NUMBER with PARTITION BY as the only window function of a query in parentheses, with WHERE n <= 3 "
+        "Use ROW_NUMBER as the only window function of a query in parentheses, with WHERE n <= 3 "
         "around it; key-by with an aggregate such as first, last or max_by; or a process step."
     ),
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
