@@ -14,6 +14,7 @@ from mixedmode.config import (
     KeyedAggregateStep,
     KeyedStep,
     MapStep,
+    OverStep,
     ProcessStep,
     SqlStep,
     TopStep,
@@ -43,8 +44,8 @@ def check_alone(
         case TopStep():
             for by in step.top.order_by:
                 _check_syntax(parser.parseExpression, by.expression, where("top", "order-by"), found)
-        case DeduplicateStep():
-            pass  # it names columns only
+        case DeduplicateStep() | OverStep():
+            pass  # they name columns only
         case ProcessStep() | CoProcessStep():
             check_declared(step, where, found)
         case AsyncMapStep():

@@ -2,7 +2,16 @@
 
 from mixedmode.analysis.async_maps import analysed_async_map
 from mixedmode.analysis.keyed_steps import AggregateStage, RankedStage, StepInput, analysed_process
-from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
+from mixedmode.analysis.over_steps import analysed_over
+from mixedmode.config import (
+    AsyncMapStep,
+    DeduplicateStep,
+    KeyedAggregateStep,
+    OneInputStep,
+    OverStep,
+    ProcessStep,
+    TopStep,
+)
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import KeyedStage
 
@@ -20,3 +29,5 @@ def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStag
             return analysed_async_map(step, given, where)
         case TopStep() | DeduplicateStep():
             return RankedStage(step, given, where).build()
+        case OverStep():
+            return analysed_over(step, given, where)

@@ -286,6 +286,12 @@ class RankedStage:
         return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
+def check_passed(column: str, where: str) -> None:
+    """Raise InvalidJobError, beginning with `where`, if a column that a step passes on has a name that is kept."""
+    if column.lower() in RESERVED:
+        raise column_kept(column, where)
+
+
 def column_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> list[MixedmodeError]:
     """Return the mistake that a column which a step passes on has a name that is kept, or is the rank; [] if not."""
     kind = "top" if isinstance(step, TopStep) else "deduplicate"

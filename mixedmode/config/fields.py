@@ -30,6 +30,7 @@ from mixedmode.config.calls import AggregateCall
 from mixedmode.config.document import Path
 from mixedmode.config.instants import is_time_zone, parse_instant, time_zones
 from mixedmode.config.order import OrderBy
+from mixedmode.config.over_calls import OverCall
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.config.values import format_bytes, parse_bytes
 from mixedmode.durations import format_duration_ms, parse_duration_ms
@@ -243,6 +244,15 @@ def _call(value: Any) -> Any:
     return AggregateCall.parse(value)
 
 
+def _over_call(value: Any) -> Any:
+    if isinstance(value, OverCall):
+        return value
+    if not isinstance(value, str):
+        kind = "dataclass_type"
+        raise PydanticCustomError(kind, kind)
+    return OverCall.parse(value)
+
+
 def _order(value: Any) -> Any:
     if isinstance(value, OrderBy):
         return value
@@ -389,6 +399,7 @@ PositiveBytes = Annotated[int, parsed_by(parse_bytes), Field(gt=0), PlainSeriali
 Columns = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
 Inputs = Annotated[tuple[TableName, ...], BeforeValidator(one_or_more)]
 Call = Annotated[AggregateCall, parsed_by(_call), PlainSerializer(str)]
+OfRowsBefore = Annotated[OverCall, parsed_by(_over_call), PlainSerializer(str)]
 Order = Annotated[OrderBy, parsed_by(_order), PlainSerializer(str)]
 Orders = Annotated[tuple[Order, ...], BeforeValidator(one_or_more)]
 Options = Annotated[Mapping[str, str], BeforeValidator(_flat_texts)]

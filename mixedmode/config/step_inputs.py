@@ -4,7 +4,15 @@ from dataclasses import dataclass
 
 from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
-from mixedmode.config.steps import DeduplicateStep, JoinStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
+from mixedmode.config.steps import (
+    DeduplicateStep,
+    JoinStep,
+    KeyedAggregateStep,
+    KeyedStep,
+    OverStep,
+    ProcessStep,
+    TopStep,
+)
 
 __all__ = ["Needs", "needs_of", "refusal_of"]
 
@@ -48,6 +56,8 @@ def needs_of(step: KeyedStep) -> Needs | None:
         case DeduplicateStep() if step.is_append_only:
             goes = "deduplicate goes" if step.goes_by_watermark else None
             return Needs("deduplicate", "a row that was kept cannot be retracted", goes)
+        case OverStep():
+            return Needs("over", "a row that was emitted cannot be retracted", "over goes")
         case JoinStep() if not step.join.is_regular:
             return Needs("join", "a row that was joined cannot be retracted", "the join goes")
         case _:
@@ -69,7 +79,7 @@ def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
             return _of_function(needs, before.co_process.event_time, f"{place}.co-process")
         case JoinStep():
             return _of_join(needs, before, place)
-        case AsyncMapStep():
+        case AsyncMapStep() | OverStep():
             return None  # its rows are those of its own input
         case TopStep() | DeduplicateStep():
             return _of_best_rows(needs, before, place)

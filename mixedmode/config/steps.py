@@ -1,4 +1,4 @@
-"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, joins.
+"""The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, over, joins.
 
 Those with a function over two inputs are in function_steps.py, and those that ask a service in async_maps.py.
 """
@@ -20,6 +20,7 @@ from mixedmode.config.fields import (
     Count,
     LatenessMs,
     Lines,
+    OfRowsBefore,
     Orders,
     OutputName,
     PositiveDurationMs,
@@ -246,6 +247,36 @@ class DeduplicateStep(Keyed):
         yield from self._key_findings()
 
 
+class OverSpec(Section):
+    """The columns that are computed for each row, and the order of rows of one event time."""
+
+    columns: Mapping[OutputName, OfRowsBefore] = Field(
+        description="output columns, such as before: lag(price), or mean: avg(price) rows between 9 preceding and "
+        "current row",
+        min_length=1,
+    )
+    tie_break: Columns = Field(
+        default=(), description="columns that order rows of one event time; then the whole row does"
+    )
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        for column, _ in repeated(self.tie_break, {}):
+            yield ("tie-break",), f" names a column twice. Remove one. found={column}"
+
+
+class OverStep(Keyed):
+    """A step that adds columns to each row, computed of the rows before it, of its key or of all rows."""
+
+    key_by: Columns = Field(default=(), description=Keyed.model_fields["key_by"].description, min_length=1)
+    over: OverSpec = Field(description="columns that are computed of the rows before each row, by event time")
+
+    def _findings(self) -> Iterator[tuple[Path, str]]:
+        yield from self._key_findings()
+        yield from self._parallelism_findings()
+        for output, owner in repeated(self.over.columns, dict.fromkeys(self.key_columns, "a key column")):
+            yield ("over", "columns", output), f": {owner} has this name already (case does not count). Choose another."
+
+
 class JoinStep(TwoInputStep):
     """A step that joins the rows of two inputs by key."""
 
@@ -255,7 +286,7 @@ class JoinStep(TwoInputStep):
 
 
 #: a keyed step that reads all of its inputs as one
-OneInputStep = KeyedAggregateStep | ProcessStep | AsyncMapStep | TopStep | DeduplicateStep
+OneInputStep = KeyedAggregateStep | ProcessStep | AsyncMapStep | TopStep | DeduplicateStep | OverStep
 KeyedStep = OneInputStep | JoinStep | CoProcessStep | CoGroupStep
 
 
@@ -268,6 +299,7 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "async-map": AsyncMapStep,
     "top": TopStep,
     "deduplicate": DeduplicateStep,
+    "over": OverStep,
     "join": JoinStep,
     "co-process": CoProcessStep,
     "co-group": CoGroupStep,
@@ -281,6 +313,7 @@ _TELLTALES = (
     (("aggregate",), "aggregate"),
     (("top",), "top"),
     (("deduplicate",), "deduplicate"),
+    (("over",), "over"),
     (("join",), "join"),
     (("co-process",), "co-process"),
     (("batch-size", "capacity", "timeout", "retries", "backoff", "remember"), "async-map"),
@@ -331,6 +364,7 @@ Step = Annotated[
     | Annotated[AsyncMapStep, Tag("async-map")]
     | Annotated[TopStep, Tag("top")]
     | Annotated[DeduplicateStep, Tag("deduplicate")]
+    | Annotated[OverStep, Tag("over")]
     | Annotated[JoinStep, Tag("join")]
     | Annotated[CoProcessStep, Tag("co-process")]
     | Annotated[CoGroupStep, Tag("co-group")],

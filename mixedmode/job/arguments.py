@@ -62,7 +62,7 @@ class JobArguments(TypedDict, total=False):
 
 
 #: sections of a step whose settings are arguments
-_OWN_SECTIONS = frozenset({"join", "co-process", "co-group", "top", "deduplicate"})
+_OWN_SECTIONS = frozenset({"join", "co-process", "co-group", "top", "deduplicate", "over"})
 #: {path of a setting below such a section of a step with two inputs: its argument}, as in _ARGUMENTS
 _OF_TWO_INPUTS: dict[Path, str] = {
     ("late", "left"): "late_left",
@@ -141,6 +141,8 @@ def argument(path: Path) -> str:
     """Return the argument for the setting at `path`: `checkpoint_dir`, `sources['a.b']`, `columns[1]`."""
     if path[:2] == ("execution", "autoscaler"):
         return "autoscaler" + "".join(f"[{str(part).replace('-', '_')!r}]" for part in path[2:] if part != "enabled")
+    if path[:2] == ("over", "columns") and len(path) > 2:
+        return str(path[2])  # each column is an argument
     if path[0] in _OWN_SECTIONS and len(path) > 1:
         path = path[1:]
     if path[0] == "aggregate" and len(path) > 1:

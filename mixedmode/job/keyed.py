@@ -7,6 +7,7 @@ job.key_by("origin").process("delays:WorstOfDay", output="origin string, worst l
 job.key_by("ip").async_map("geo:Locate", output="country string", remember="30d")
 job.key_by("auction").top(10, order_by=["price desc", "bidder"])
 job.key_by("bidder", "auction").deduplicate(keep="first", tie_break="seq")
+job.key_by("auction").over(before="lag(price)", mean="avg(price) rows between 9 preceding and current row")
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,9 @@ from typing import Any, Generic, Literal, Protocol, Self, TypedDict, TypeVar, Un
 
 from mixedmode.config.calls import AggregateCall
 from mixedmode.config.load import checked_section, resolve_step
+from mixedmode.config.over_calls import OverCall
 from mixedmode.config.sinks import SinkSpec
-from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, ProcessStep, Step, TopStep
+from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, OverStep, ProcessStep, Step, TopStep
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.arguments import argument
@@ -163,6 +165,21 @@ class AllRows:
         """
         return _best(self, {"name": name}, n, order_by)
 
+    def over(  # noqa: PYI019 - as above
+        self: J,
+        columns: Mapping[str, str | OverCall] | None = None,
+        /,
+        *,
+        tie_break: str | Sequence[str] | None = None,
+        name: str | None = None,
+        **more: str | OverCall,
+    ) -> J:
+        """Add columns to each row, computed of all rows before it by event time: `over(n="row_number()")`.
+
+        See KeyedJob.over. name: the name of the step.
+        """
+        return _over(self, {"name": name}, columns, more, tie_break)
+
 
 class KeyedJob(_Grouped[J]):
     """A job whose next step has its keys and still needs its outputs: call one of its methods."""
@@ -282,10 +299,38 @@ class KeyedJob(_Grouped[J]):
         values = {**self.settings, "deduplicate": {key: value for key, value in given.items() if value is not None}}
         return self.job.with_step(checked_section(DeduplicateStep, values, place="Job.deduplicate", name=argument))
 
+    def over(
+        self,
+        columns: Mapping[str, str | OverCall] | None = None,
+        /,
+        *,
+        tie_break: str | Sequence[str] | None = None,
+        **more: str | OverCall,
+    ) -> J:
+        """Complete the step: add columns to each row, computed of the rows of its key before it, by event time.
+
+        Such as `over(before="lag(price)", mean="avg(price) rows between 9 preceding and current row")`.
+
+        columns: {column: call}, for column names that are not Python identifiers.
+        tie_break: columns that order rows of one event time. docs/running-values.md is the guide.
+        """
+        return _over(self.job, self.settings, columns, more, tie_break)
+
 
 def _best(job: J, settings: Mapping[str, Any], n: int, order_by: str | Sequence[str]) -> J:
     values = {**settings, "top": {"n": n, "order-by": order_by}}
     return job.with_step(checked_section(TopStep, values, place="Job.top", name=argument))
+
+
+def _over(
+    job: J,
+    settings: Mapping[str, Any],
+    columns: Mapping[str, str | OverCall] | None,
+    more: Mapping[str, str | OverCall],
+    tie_break: str | Sequence[str] | None,
+) -> J:
+    own = {"columns": _named_calls("over", columns, more)} | ({} if tie_break is None else {"tie-break": tie_break})
+    return job.with_step(checked_section(OverStep, {**settings, "over": own}, place="Job.over", name=argument))
 
 
 def _aggregated(
@@ -295,16 +340,21 @@ def _aggregated(
     more: Mapping[str, str | AggregateCall],
     having: str | None,
 ) -> J:
-    named: object = {} if outputs is None else outputs
+    values = {**settings, "aggregate": _named_calls("aggregate", outputs, more), "having": having}
+    return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
+
+
+def _named_calls(method: str, given: object, more: Mapping[str, object]) -> dict[str, object]:
+    """Return {column: call} of both. Raise InvalidJobError for calls without names, and for a column in both."""
+    named = {} if given is None else given
     if not isinstance(named, Mapping):
-        msg = f'Job.aggregate: each call needs the name of its column, as in aggregate(n="count(*)"). found={outputs}'
+        msg = f'Job.{method}: each call needs the name of its column, as in {method}(n="count(*)"). found={given}'
         raise InvalidJobError(msg)
     twice = sorted(more.keys() & named.keys())
     if twice:
-        msg = f"Job.aggregate: a column is given twice. Keep one of the two. columns={', '.join(twice)}"
+        msg = f"Job.{method}: a column is given twice. Keep one of the two. columns={', '.join(twice)}"
         raise InvalidJobError(msg)
-    values = {**settings, "aggregate": {**named, **more}, "having": having}
-    return job.with_step(checked_section(KeyedAggregateStep, values, place="Job.aggregate", name=argument))
+    return {**named, **more}
 
 
 def window_settings(window: WindowArguments, place: str = "Job.window") -> dict[str, Any]:

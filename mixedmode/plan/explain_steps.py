@@ -3,11 +3,10 @@
 This module alone distinguishes the kinds of operators, so that explain.py need not.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from mixedmode.config import OrderBy, SinkSpec, format_duration_ms
-from mixedmode.config.calls import column_in
+from mixedmode.config import SinkSpec, format_duration_ms
 from mixedmode.counts import counted
 from mixedmode.operators.aggregate import (
     AggregateOperator,
@@ -22,9 +21,10 @@ from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, RegularJoinOperator
+from mixedmode.operators.over import OverOperator
 from mixedmode.operators.process import CoProcessOperator, ProcessOperator
 from mixedmode.operators.process.descriptions import shown
-from mixedmode.operators.top import OrderColumn, TopOperator
+from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
     SessionAggregateOperator,
@@ -33,6 +33,7 @@ from mixedmode.operators.window import (
 from mixedmode.plan.async_maps import async_map_lines, async_map_state
 from mixedmode.plan.explain_broadcasts import BROADCAST_STATE, broadcast_lines
 from mixedmode.plan.explain_joins import GROWS, join_lines, join_state, late_lines
+from mixedmode.plan.explain_ordered import ordered_lines, ordered_state
 from mixedmode.plan.side_outputs import DEAD_LETTER, LATE, LATE_OF_SIDES
 from mixedmode.plan.stages import ALL_ROWS, EmittedRows, KeyedStage, MapStage
 from mixedmode.time import Cumulating, Sliding, TimeWindows, Tumbling
@@ -120,11 +121,8 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from broadcast_lines(stage, operator, side_sinks)
         case AsyncMapOperator():
             yield from async_map_lines(operator)
-        case TopOperator():
-            which = (f"the best {operator.n} rows" if operator.has_rank else "the last row") + _of_a_key(stage)
-            yield f"  keeps       {which} by {_order(stage, operator.layout.order)}, then the whole row"
-        case DeduplicateOperator():
-            yield from _deduplicate_lines(stage, operator)
+        case TopOperator() | DeduplicateOperator() | OverOperator():
+            yield from ordered_lines(stage, operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
             yield from join_lines(stage, operator, side_sinks)
 
@@ -166,16 +164,10 @@ def state_text(stage: KeyedStage) -> str:
             return "none: rows retracted and rows added become one upsert per key"
         case FinalOperator():
             return "none: all rows of a window come in one epoch, so its results are final"
-        case TopOperator():
-            kept = f"the best {operator.n} row{'s' if operator.n > 1 else ''}{_of_a_key(stage)}"
-            moves_up = f"every row{_of_a_key(stage)}, because a retraction lets a row move up"
-            return moves_up if operator.is_changelog else kept
+        case TopOperator() | DeduplicateOperator() | OverOperator():
+            return ordered_state(stage, operator)
         case AsyncMapOperator():
             return async_map_state(operator)
-        case DeduplicateOperator():
-            return "the keys that have their row" + (
-                ", and rows that the watermark has not passed" if operator.waits else ""
-            )
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupBase():
             return join_state(operator)
         case MultisetAggregateOperator():
@@ -199,10 +191,6 @@ def _window_state(operator: TimedOperator, per: str) -> str:
     return _columns_per(operator, f"key and {per}")
 
 
-def _of_a_key(stage: KeyedStage) -> str:
-    return "" if ALL_ROWS in stage.key_fields else " of a key"
-
-
 def _columns_per(operator: KeyedOperator, per: str) -> str:
     count = len(operator.states[0].fields)
     return f"{count} column{'s' if count > 1 else ''} per {per}"
@@ -224,31 +212,6 @@ def side_rows(stages: tuple[KeyedStage, ...], name: str) -> str:
         if name in stage.side_outputs:
             return ", ".join(f"{field.name} {field.type}" for field in stage.side_outputs[name])
     return f"records that the source {name.removesuffix(f'-{DEAD_LETTER}')} cannot decode, and the reason"
-
-
-def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iterator[str]:
-    if operator.waits:
-        order = ", ".join([f"{stage.event_time}", *_order_texts(stage, operator.layout.order[1:])])
-        yield f"  keeps       the first row of a key by {order}, then the whole row"
-        yield "  emits       a row once the watermark has passed its time"
-    else:
-        yield "  keeps       the first row of a key that arrives: the keys are certain, the other columns are not"
-    if operator.within_us is not None:
-        yield f"  forgets     a key {_duration(operator.within_us)} after its row"
-    if operator.goes_by_watermark:
-        yield "  late        records before the watermark are counted and dropped"
-
-
-def _order(stage: KeyedStage, order: Sequence[OrderColumn]) -> str:
-    return ", ".join(_order_texts(stage, order))
-
-
-def _order_texts(stage: KeyedStage, order: Sequence[OrderColumn]) -> Iterator[str]:
-    operator = _inner(stage)
-    assert isinstance(operator, TopOperator | DeduplicateOperator), operator
-    for index, by in zip(operator.order_arguments, order, strict=True):
-        text = stage.arguments[index]
-        yield str(OrderBy(column_in(text) or text, by.descending, by.nulls_first))
 
 
 def _windows(windows: TimeWindows) -> str:

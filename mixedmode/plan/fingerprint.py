@@ -57,6 +57,7 @@ __all__ = [
     "async_map_fingerprint",
     "of_list",
     "of_sources",
+    "over_fingerprint",
     "ranked_fingerprint",
     "step_fingerprint",
     "window_fingerprint",
@@ -144,6 +145,17 @@ def ranked_fingerprint(
     ]
     given = {**own, "order": orders, "row": [_column(field) for field in row], "changelog": is_changelog}
     return {**head, **_given(given)}
+
+
+def over_fingerprint(
+    keys: Sequence[pa.Field], calls: Mapping[str, str], row: Sequence[pa.Field], tie_break: Sequence[str]
+) -> Fingerprint:
+    """Return the fingerprint of an `over` step.
+
+    calls: {column: its call}. row: the columns other than the key. tie_break: those that order rows of one event time.
+    """
+    own = {"tie-break": list(tie_break), "row": [_column(field) for field in row]}
+    return {**step_fingerprint("over", keys), "calls": dict(calls), **_given(own)}
 
 
 def async_map_fingerprint(keys: Sequence[pa.Field], remembered: Sequence[pa.Field] | None) -> Fingerprint:

@@ -9,7 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, ProcessStep, TopStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, OverStep, ProcessStep, TopStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.config.steps import operator_id
@@ -18,12 +18,14 @@ from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import CheckedUpsertOperator, UpsertOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import Changelog, KeyedOperator
+from mixedmode.operators.over import OverColumn
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import WINDOW_BOUNDS
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
+from mixedmode.plan.over_operators import over_identity, over_operator
 from mixedmode.plan.process_classes import process_reference
 from mixedmode.plan.ranked_operators import (
     RankedColumns,
@@ -36,7 +38,15 @@ from mixedmode.plan.ranked_operators import (
 from mixedmode.plan.reads import Reads
 from mixedmode.plan.stages import ALL_ROWS, EmittedRows, KeyedStage
 
-__all__ = ["Upstream", "aggregate_stage", "process_stage", "ranked_stage", "upsert_stage", "with_changelogs"]
+__all__ = [
+    "Upstream",
+    "aggregate_stage",
+    "over_stage",
+    "process_stage",
+    "ranked_stage",
+    "upsert_stage",
+    "with_changelogs",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +208,28 @@ def ranked_stage(
         delay_us=upstream.delay_us,
         is_window_keyed=has_window_key,
         passed_key=columns.row_key,
+    )
+
+
+def over_stage(
+    step: OverStep, upstream: Upstream, columns: RankedColumns, computed: Sequence[OverColumn], where: Where
+) -> KeyedStage:
+    """Return the stage of an `over` step. Raise InvalidJobError for unsuitable columns.
+
+    columns: what the step reads; computed: what it adds.
+    """
+    check_types(columns, where("over"))
+    return KeyedStage(
+        operator_id=operator_id(step, upstream.keyed_before),
+        reads=upstream.reads,
+        key_fields=columns.keys,
+        arguments=tuple(columns.arguments),
+        argument_types=tuple(columns.arguments.values()),
+        event_time=upstream.event_time,
+        is_changelog=False,
+        operator=over_operator(columns, computed, where, event_time=upstream.event_time),
+        identity=over_identity(step, columns),
+        delay_us=upstream.delay_us,
     )
 
 

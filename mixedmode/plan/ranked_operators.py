@@ -15,7 +15,7 @@ from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.row_keys import RowKey
 from mixedmode.plan.stored_types import unordered, unstorable
 
-_EVENT_TIME = OrderColumn(pa.int64(), descending=False, nulls_first=True)
+EVENT_TIME = OrderColumn(pa.int64(), descending=False, nulls_first=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def deduplicate_operator(
             "source, or on the process step before this one, and keep that column in the sql between."
         )
         raise InvalidJobError(msg)
-    time = [] if event_time is None else [_EVENT_TIME]
+    time = [] if event_time is None else [EVENT_TIME]
     ties = [OrderColumn(data_type, descending=False, nulls_first=True) for _, data_type in columns.order]
     return DeduplicateOperator(
         columns.layout([*time, *ties]),

@@ -34,6 +34,7 @@ from mixedmode.operators.co_group import CO_GROUP_FUNCTION, CoGroupBase, CoGroup
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.join import AsOfJoinOperator, IntervalJoinOperator, JoinLayout, RegularJoinOperator
+from mixedmode.operators.over import OverColumn, OverOperator
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import OrderColumn, RowLayout
@@ -86,12 +87,8 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case CountWindowAggregateOperator():
             own = _aggregator(operator.aggregator, operator.key_schema)
             return {"kind": "count-window", "count": operator.count, **own}
-        case TopOperator():
-            own = {"n": operator.n, "changelog": operator.is_changelog, "rank": operator.has_rank}
-            return {"kind": "top", **own, **_layout(operator.layout)}
-        case DeduplicateOperator():
-            own = {"waits": operator.waits, "within-us": operator.within_us, "event-time": operator.has_event_time}
-            return {"kind": "deduplicate", **own, **_layout(operator.layout)}
+        case TopOperator() | DeduplicateOperator() | OverOperator():
+            return _of_ordered_rows(operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupBase():
             return _pair(operator)
         case ProcessOperator() | AsyncMapOperator():
@@ -106,8 +103,8 @@ def operator_from(stored: Described) -> KeyedOperator:
     Raise CorruptStateError for a description that this program does not know.
     """
     kind = stored["kind"]
-    if kind in ("top", "deduplicate"):
-        return _ranked(stored)
+    if kind in ("top", "deduplicate", "over"):
+        return _ordered_from(stored)
     if kind == "as-of-join":  # only `fold` and `process` need the rest
         return AsOfJoinOperator(
             _join_from(stored), False, False, 0 if stored["forgets"] else None, (), stored["deleted"], None
@@ -227,14 +224,48 @@ def _layout(layout: RowLayout) -> dict[str, object]:
     return {"keys": _fields(layout.key_schema.fields), "order": order, "row": _fields(layout.row_fields)}
 
 
-def _ranked(stored: Described) -> KeyedOperator:
+def _of_ordered_rows(operator: TopOperator | DeduplicateOperator | OverOperator) -> dict[str, object]:
+    own: dict[str, object]
+    match operator:
+        case TopOperator():
+            own = {"kind": "top", "n": operator.n, "changelog": operator.is_changelog, "rank": operator.has_rank}
+        case DeduplicateOperator():
+            own = {"kind": "deduplicate", "waits": operator.waits, "within-us": operator.within_us}
+            own |= {"event-time": operator.has_event_time}
+        case OverOperator():
+            own = {"kind": "over", "columns": [_over_column(column) for column in operator.columns]}
+    return {**own, **_layout(operator.layout)}
+
+
+def _ordered_from(stored: Described) -> KeyedOperator:
     schema = keys_of(stored)
     assert schema is not None, stored
     order = tuple(OrderColumn(type_named(name), descending, nulls) for name, descending, nulls in stored["order"])
     layout = RowLayout(schema, order, _fields_from(stored["row"]))
     if stored["kind"] == "top":  # only `fold` needs the arguments
         return TopOperator(layout, (), stored["n"], stored["changelog"], stored["rank"])
+    if stored["kind"] == "over":
+        return OverOperator(layout, (), tuple(map(_over_column_from, stored["columns"])))
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
+
+
+def _over_column(column: OverColumn) -> dict[str, object]:
+    return {
+        "name": column.name,
+        "function": column.function,
+        "argument": column.argument,
+        "type": None if column.argument_type is None else type_name(column.argument_type),
+        "rows": [column.first, column.last],
+        "peers": column.has_peers,
+        "ignore-nulls": column.ignores_nulls,
+    }
+
+
+def _over_column_from(stored: Described) -> OverColumn:
+    data_type = None if stored["type"] is None else type_named(stored["type"])
+    first, last = stored["rows"]
+    own = (stored["name"], stored["function"], stored["argument"], data_type)
+    return OverColumn(*own, first, last, stored["peers"], stored["ignore-nulls"])
 
 
 def _with_function(operator: ProcessOperator | AsyncMapOperator) -> dict[str, object]:

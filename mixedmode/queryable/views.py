@@ -5,6 +5,7 @@
     count windows  windows            one row per key with an open window
     top            rows               the current ranks
     deduplicate    emitted; waiting   the keys that have their row; the rows that wait for the watermark
+    over           keys; waiting      the number of rows of each key; the rows that wait for the watermark
     as-of join     current; waiting-left, waiting-right   the version of each key; the rows that wait for the watermark
     co-group       waiting-left; waiting-right       the rows whose window has not ended; its bounds, if fixed
     interval join  left; right        the rows that may still find a partner
@@ -15,7 +16,7 @@
 The first name of a step is its default.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,7 @@ from mixedmode.operators.join.bags import bag_rows
 from mixedmode.operators.join.counts import counts_of
 from mixedmode.operators.join.stored import parts_of_entries, stored_rows
 from mixedmode.operators.join.waiting import waiting_rows
+from mixedmode.operators.over import OverOperator
 from mixedmode.operators.row_columns import decoded_rows
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.top.rows import keys_of as packed_keys
@@ -58,6 +60,7 @@ from mixedmode.operators.window.keys import TIME_BYTES, stored_schema, trailing_
 from mixedmode.operators.window.output import WINDOW_BOUNDS, instants
 from mixedmode.plan.stored_operators import keys_of, operator_from
 from mixedmode.queryable.functions import function_parts
+from mixedmode.queryable.over_parts import over_parts
 from mixedmode.queryable.parts import Columns, Moment, Part, StateView, free_name
 from mixedmode.state import RowCodec, StateRange
 from mixedmode.state.keys import PREFIX_BYTES, cut_keys
@@ -141,12 +144,16 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
         case AsyncMapOperator():
             part = Part("answers", ANSWERS, lambda found: _answers(operator, found), is_exact=True)
             return [_keyed(operator.key_schema, part)]
+        case OverOperator():
+            return [_keyed(operator.layout.key_schema, part) for part in over_parts(operator)]
     assert isinstance(operator, DeduplicateOperator), operator
-    emitted = Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
-    parts = [emitted]
+    return [_keyed(operator.layout.key_schema, part) for part in _deduplicate_parts(operator)]
+
+
+def _deduplicate_parts(operator: DeduplicateOperator) -> Iterator[Part]:
+    yield Part("emitted", 0, lambda found: _emitted(operator, found), is_exact=True)
     if operator.waits:
-        parts.append(Part("waiting", 1, lambda found: _waiting(operator, found), bytes_before=TIME_BYTES))
-    return [_keyed(operator.layout.key_schema, part) for part in parts]
+        yield Part("waiting", 1, lambda found: _waiting(operator, found), bytes_before=TIME_BYTES)
 
 
 def _keyed(schema: KeySchema | None, part: Part) -> StateView:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from mixedmode.analysis.keyed_steps import checked_key, column_taken, names_taken, rows_change
+from mixedmode.analysis.keyed_steps import check_passed, checked_key, column_taken, names_taken, rows_change
 from mixedmode.analysis.problems import raise_all
-from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep
+from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, OverStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.keyed import key_advice
 from mixedmode.config.spelling import did_you_mean
@@ -29,10 +29,11 @@ from mixedmode.plan.keyed_operators import (
     no_event_time,
     takes_changes,
 )
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, process_stage, ranked_stage
+from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, over_stage, process_stage, ranked_stage
+from mixedmode.plan.over_operators import over_column
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.row_keys import RowKey
-from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 from mixedmode.testing.functions import declared_output
 from mixedmode.testing.step import check_event_time
 
@@ -89,6 +90,8 @@ def stage_of(
         return _process(step, columns, upstream, keys, where)
     if isinstance(step, AsyncMapStep):
         return _async_map(step, columns, upstream, keys, where)
+    if isinstance(step, OverStep):
+        return _over(step, columns, upstream, keys, where)
     if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
         raise rows_change(where("deduplicate"), upstream.reads)
     place = where("top", "order-by") if isinstance(step, TopStep) else where("deduplicate", "tie-break")
@@ -100,6 +103,20 @@ def stage_of(
     raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
     passed = row_key if isinstance(step, TopStep) else None
     return ranked_stage(step, upstream, RankedColumns(keys, row, order, passed), where)
+
+
+def _over(step: OverStep, columns: Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where) -> KeyedStage:
+    if upstream.is_changelog:
+        raise rows_change(where("over"), upstream.reads)
+    row = columns.quoted(without=step.key_columns)
+    for field in row.values():
+        check_passed(field.name, where("over"))
+    ties = [columns.field(name, where("over", "tie-break")) for name in step.over.tie_break]
+    read = RankedColumns(keys or (ALL_ROWS,), row, [(quoted(field.name), field.type) for field in ties])
+    computed = [
+        over_column(name, call, read, where("over", "columns", name)) for name, call in step.over.columns.items()
+    ]
+    return over_stage(step, upstream, read, computed, where)
 
 
 def join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:

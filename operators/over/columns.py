@@ -1,0 +1,176 @@
+"""The columns that an `over` step computes: the function of each, its type, and what is kept of a key for it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from mixedmode.errors import InvalidJobError
+from mixedmode.operators.aggregate.values import Int64s
+from mixedmode.operators.over.framed import Framed
+from mixedmode.operators.over.places import Places, at
+from mixedmode.operators.over.running import (
+    Ends,
+    Running,
+    RunningCount,
+    RunningEdge,
+    RunningExtreme,
+    RunningMean,
+    RunningSum,
+)
+
+__all__ = ["OverColumn", "SortedRows"]
+
+_RANK_TYPE = pa.int32()  # as Spark's
+_RANKS = frozenset({"row_number", "rank", "dense_rank"})
+
+
+@dataclass(frozen=True, slots=True)
+class SortedRows:
+    """The rows of a table: their places, those that the columns read, and where the rows of one order begin.
+
+    joined: the columns of the row, of the joined rows (see Places). blocks: (n,) the number of each row's block, of the
+    rows with its key and order. last_of_blocks: (b,) the last row of each.
+    """
+
+    places: Places
+    joined: Mapping[int, pa.Array]
+    blocks: Int64s
+    last_of_blocks: Int64s
+
+
+@dataclass(frozen=True, slots=True)
+class OverColumn:
+    """A column: a function of OVER_FUNCTIONS over a frame, as in OverCall.
+
+    `argument`: the column of the row that it reads, by index, and its type; None for a rank and `count(*)`.
+    """
+
+    name: str
+    function: str
+    argument: int | None = None
+    argument_type: pa.DataType | None = None
+    first: int | None = None
+    last: int = 0
+    has_peers: bool = False
+    ignores_nulls: bool = False
+
+    def check(self, where: str) -> None:
+        """Raise InvalidJobError, beginning with `where`, if the function does not take values of this type."""
+        data_type = self.argument_type
+        if data_type is None:
+            return
+        if self.function in ("sum", "avg") and not (pa.types.is_integer(data_type) or pa.types.is_floating(data_type)):
+            msg = (
+                f"{where}: {self.function} takes whole numbers and floats here. Cast the column in a sql step before, "
+                f"as in CAST(x AS DOUBLE), or CAST(100 * x AS BIGINT) for cents. type={data_type}"
+            )
+            raise InvalidJobError(msg)
+        if self.function in ("min", "max") and pa.types.is_nested(data_type):
+            msg = f"{where}: {self.function} takes no value with fields or elements. type={data_type}"
+            raise InvalidJobError(msg)
+
+    @property
+    def field(self) -> pa.Field:
+        """The column of the output."""
+        if self.function in _RANKS:
+            return pa.field(self.name, _RANK_TYPE)
+        if self.function == "count":
+            return pa.field(self.name, pa.int64())
+        if self.function == "avg":
+            return pa.field(self.name, pa.float64())
+        assert self.argument_type is not None, self
+        return pa.field(self.name, self._sum_type if self.function == "sum" else self.argument_type)
+
+    @property
+    def kept_types(self) -> tuple[pa.DataType, ...]:
+        """The types of what is kept of a key for the column, besides its last rows."""
+        if self.function == "dense_rank":
+            return (pa.int64(),)
+        running = self._running
+        return () if running is None else running.kept_types
+
+    @property
+    def rows_before(self) -> int:
+        """How many rows before a row the column reads one by one."""
+        return 0 if self.argument is None else max(self.first or 0, self.last)
+
+    def of(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
+        """Return the column (n,), and what is kept of each key (k,).  kept: before these rows; NULL for a new key."""
+        if self.function in _RANKS:
+            return self._rank(rows, kept)
+        running = self._running
+        if running is None:
+            return self._framed(rows), []
+        found, after = running.run(self._ends(rows), rows.places, kept)
+        if self.has_peers:
+            found = found.take(pa.array(rows.last_of_blocks[rows.blocks]))
+        return found, after
+
+    @property
+    def _sum_type(self) -> pa.DataType:
+        return pa.float64() if pa.types.is_floating(self.argument_type) else pa.int64()
+
+    @property
+    def _running(self) -> Running | None:
+        """The function, if its frame begins at the first row; else None."""
+        if self.first is not None or self.function == "lag" or self.function in _RANKS:
+            return None
+        if self.function == "count":
+            return RunningCount()
+        assert self.argument_type is not None, self
+        match self.function:
+            case "sum":
+                return RunningSum(self._sum_type, f"{self.name}: sum")
+            case "avg":
+                return RunningMean()
+            case "min" | "max":
+                return RunningExtreme(self.argument_type, largest=self.function == "max")
+            case "last_value" if not self.ignores_nulls:
+                return None  # the frame's last row is not far
+            case "first_value" | "last_value":
+                return RunningEdge(self.argument_type, self.function == "last_value", self.ignores_nulls, self.last)
+            case _:
+                return None
+
+    def _ends(self, rows: SortedRows) -> Ends:
+        indices, exist = rows.places.rows_before(self.last)
+        if self.argument is None:
+            return Ends(None, rows.places.numbers >= self.last)
+        return Ends(at(rows.joined[self.argument], indices, exist), exist)
+
+    def _framed(self, rows: SortedRows) -> pa.Array:
+        places = rows.places
+        if self.argument is None:  # count(*)
+            assert self.first is not None, self
+            return pa.array(np.minimum(places.numbers - self.last, self.first - self.last).clip(-1) + 1)
+        if self.function == "last_value" and not self.ignores_nulls:
+            found = at(rows.joined[self.argument], *places.rows_before(self.last))
+            return found.take(pa.array(rows.last_of_blocks[rows.blocks])) if self.has_peers else found
+        if self.function == "lag":
+            return at(rows.joined[self.argument], *places.rows_before(self.last))
+        assert self.first is not None, self
+        framed = Framed(rows.joined[self.argument], places, self.first, self.last)
+        where = f"{self.name}: {self.function}"
+        functions: Mapping[str, Callable[[], pa.Array]] = {
+            "count": framed.count,
+            "sum": lambda: framed.sum(self._sum_type, where),
+            "avg": lambda: framed.mean(where),
+            "min": lambda: framed.extreme(largest=False),
+            "max": lambda: framed.extreme(largest=True),
+            "first_value": lambda: framed.edge(last=False, ignores_nulls=self.ignores_nulls),
+            "last_value": lambda: framed.edge(last=True, ignores_nulls=self.ignores_nulls),
+        }
+        return functions[self.function]()
+
+    def _rank(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
+        places = rows.places
+        if self.function == "row_number":
+            return pa.array(places.numbers + 1).cast(_RANK_TYPE), []
+        firsts = np.append(0, rows.last_of_blocks[:-1] + 1)
+        if self.function == "rank":
+            return pa.array(places.numbers[firsts][rows.blocks] + 1).cast(_RANK_TYPE), []
+        before = kept[0].fill_null(0).to_numpy()
+        ranks = rows.blocks - (rows.blocks[places.starts] - before)[places.codes] + 1
+        return pa.array(ranks).cast(_RANK_TYPE), [pa.array(ranks[places.ends - 1])]

@@ -1,0 +1,140 @@
+"""Values over the rows before, epoch by epoch and in the backlog, against frames that plain Python lists."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixedmode.config.over_calls import OverCall
+from mixedmode.errors import InvalidJobError
+from mixedmode.keys import KeySchema
+from mixedmode.operators.over import OverColumn, OverOperator
+from mixedmode.operators.top import OrderColumn, RowLayout
+from mixedmode.testing import OperatorHarness
+from tests.operators.oracle import order_of
+from tests.operators.over.oracle import computed
+from tests.random_cases import random_cases
+
+ROW_FIELDS = (
+    pa.field("t", pa.timestamp("us", "UTC")),
+    pa.field("seq", pa.int64()),
+    pa.field("x", pa.int64()),
+    pa.field("f", pa.float64()),
+    pa.field("s", pa.string()),
+)
+SCHEMA = "k string, t timestamp, seq bigint, x bigint, f double, s string"
+TYPES = {"k": pa.string()} | {field.name: field.type for field in ROW_FIELDS}
+ROW = st.tuples(
+    st.sampled_from(["a", "b", None]),
+    st.integers(0, 12),
+    st.none() | st.integers(0, 1),
+    st.none() | st.integers(-3, 3),
+    st.none() | st.sampled_from([0.1, 0.2, 1e16, -1e16, -0.0, float("nan")]),
+    st.none() | st.sampled_from(["", "x", "é"]),
+).map(lambda values: dict(zip(TYPES, values, strict=True)))
+FRAMES = ["", *(f" rows between {first} preceding and {last}" for first, last in [
+    ("unbounded", "current row"), ("unbounded", "2 preceding"), (3, "current row"), (3, "1 preceding"),
+    (2, "2 preceding"),
+])]  # fmt: skip
+CALLS = [
+    *("row_number()", "rank()", "dense_rank()", "lag(x)", "lag(s, 3)"),
+    *(f"{call}{frame}" for call in [
+        *("count(*)", "count(f)", "sum(x)", "sum(f)", "avg(x)", "avg(f)", "min(f)", "max(f)", "min(s)", "max(x)"),
+        *("first_value(s)", "last_value(x)", "first_value(x) ignore nulls", "last_value(s) ignore nulls"),
+    ] for frame in FRAMES),
+]  # fmt: skip
+call_of = OverCall.parse
+
+
+def operator_of(calls: Mapping[str, OverCall], *, ties: bool = True) -> OverOperator:
+    time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
+    layout = RowLayout(KeySchema((pa.field("k", pa.string()),)), (time, time) if ties else (time,), ROW_FIELDS)
+    names = list(TYPES)
+    columns = []
+    for name, call in calls.items():
+        at = None if call.argument is None else names.index(call.argument)
+        data_type = None if call.argument is None else TYPES[call.argument]
+        frame = (call.first, call.last, call.has_peers)
+        columns.append(OverColumn(name, call.function, at, data_type, *frame, call.ignores_nulls))
+    return OverOperator(layout, (1,) if ties else (), tuple(columns))
+
+
+def harness_of(operator: OverOperator, **more: Any) -> OperatorHarness:
+    names = [field.name for field in ROW_FIELDS]
+    return OperatorHarness(operator, key_by="k", schema=SCHEMA, arguments=names, event_time="t", **more)
+
+
+def as_texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    plain = [{name: _us(value) for name, value in row.items()} for row in rows]
+    return sorted(repr(row) for row in plain)
+
+
+def _us(value: Any) -> Any:
+    return round(value.timestamp() * 1e6) if hasattr(value, "timestamp") else value
+
+
+@settings(max_examples=random_cases(150))
+@given(st.data())
+def test_any_division_into_epochs_emits_the_values_of_plain_python(data: st.DataObject) -> None:
+    texts = data.draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=4))
+    calls = {f"c{number}": call_of(text) for number, text in enumerate(texts)}
+    ties, rows = data.draw(st.booleans()), data.draw(st.lists(ROW, max_size=40))
+    backlog = data.draw(st.integers(0, len(rows)))
+    harness = harness_of(
+        operator_of(calls, ties=ties), backlog=backlog > 0, sort_memory=data.draw(st.sampled_from(["1KB", "1MB"]))
+    )
+    expected = computed(rows, calls, ["k"], lambda row: (row["t"], *((order_of(row["seq"]),) if ties else ())))
+    rows.sort(key=lambda row: row["t"] // 4)
+    harness.feed(rows[:backlog])
+    at = backlog
+    if backlog:
+        harness.flip()
+        if data.draw(st.booleans()):
+            harness = harness_of(operator_of(calls, ties=ties)).restore(harness.snapshot(), parallelism=2)
+    while at < len(rows):
+        more = data.draw(st.integers(1, 10))
+        epoch, at = rows[at : at + more], at + more
+        left = min((row["t"] for row in rows[at:]), default=99)
+        harness.feed(epoch, watermark=left)
+    harness.end()
+    assert as_texts(harness.take()) == as_texts(expected)
+    assert harness.records_late == 0
+
+
+def row(t: int, x: int | None, k: str = "a") -> dict[str, Any]:
+    return {"k": k, "t": t, "seq": 0, "x": x, "f": None, "s": None}
+
+
+def test_a_row_waits_until_no_row_before_it_can_come() -> None:
+    harness = harness_of(operator_of({"n": call_of("row_number()")}))
+    harness.feed([row(20, 1), row(10, 2)], watermark=10)
+    assert harness.take() == []
+    harness.feed([row(10, 3)], watermark=11)
+    assert [(each["x"], each["n"]) for each in harness.take()] == [(2, 1), (3, 2)]
+    harness.feed([row(10, 4)])
+    assert harness.records_late == 1
+    harness.end()
+    assert [(each["x"], each["n"]) for each in harness.take()] == [(1, 3)]
+
+
+def test_the_state_has_one_entry_for_a_key_and_one_for_a_row_that_waits() -> None:
+    harness = harness_of(operator_of({"before": call_of("lag(x, 2)")}))
+    harness.feed([row(t, t) for t in range(10)], watermark=10)
+    assert harness.state_entries == 1
+    harness.feed([row(20, 1), row(20, 1), row(21, 1)])
+    assert harness.state_entries == 3, "equal rows are one entry with their number"
+
+
+@pytest.mark.parametrize("frame", ["", " rows between 3 preceding and current row"])
+def test_a_sum_that_is_too_large_is_refused(frame: str) -> None:
+    harness = harness_of(operator_of({"total": call_of(f"sum(x){frame}")}))
+    with pytest.raises(InvalidJobError, match="total: sum is too large for its result type"):
+        harness.feed([row(1, 2**62), row(2, 2**62)], watermark=10)
+
+
+def test_a_sum_of_decimals_is_refused() -> None:
+    with pytest.raises(InvalidJobError, match=r"over: sum takes whole numbers and floats here\. Cast the column"):
+        OverColumn("total", "sum", 0, pa.decimal128(10, 2)).check("over")
