@@ -66,7 +66,7 @@ def _deduplicate_lines(stage: KeyedStage, operator: DeduplicateOperator) -> Iter
 def _over_lines(stage: KeyedStage, operator: OverOperator) -> Iterator[str]:
     calls: Any = stage.identity["calls"]
     for name, call in calls.items():
-        yield f"  computes    {name}: {call}"
+        yield f"  adds        {name}: {call}"
     order = ", ".join([f"{stage.event_time}", *_order_texts(stage, operator, operator.layout.order[1:])])
     yield f"  order       rows{_of_a_key(stage)} by {order}, then by the whole row"
     yield "  emits       a row once the watermark has passed its time"
