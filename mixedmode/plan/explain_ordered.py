@@ -41,9 +41,8 @@ def ordered_state(stage: KeyedStage, operator: Ordered) -> str:
             return f"the keys that have their row{waiting}"
         case OverOperator():
             rows = operator.kept_layout.rows_max
-            last = f", with the last {counted(rows, 'row')} of it" if rows else ""
-            per = "all rows" if ALL_ROWS in stage.key_fields else "each key"
-            return f"what the columns go on from, for {per}{last}; and rows that the watermark has not passed"
+            last = f" and the last {counted(rows, 'row')}" if rows else ""
+            return f"the values so far{last}{_of_a_key(stage)}, and rows that the watermark has not passed"
 
 
 def _of_a_key(stage: KeyedStage) -> str:

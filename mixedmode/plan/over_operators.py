@@ -12,6 +12,7 @@ from mixedmode.operators.top import OrderColumn
 from mixedmode.plan.fingerprint import Fingerprint, over_fingerprint
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.ranked_operators import EVENT_TIME, RankedColumns
+from mixedmode.plan.stages import ALL_ROWS
 
 __all__ = ["over_column", "over_identity", "over_operator"]
 
@@ -22,7 +23,7 @@ def over_column(name: str, call: OverCall, columns: RankedColumns, where: str) -
     Raise InvalidJobError, beginning with `where`, for a name or a type that does not fit.
     """
     fields = (*columns.keys, *columns.row.values())
-    places = {field.name.lower(): place for place, field in enumerate(fields)}
+    places = {field.name.lower(): place for place, field in enumerate(fields) if field != ALL_ROWS}
     if name.lower() in places:
         msg = f"{where}: the input has a column of this name (case does not count). Choose another."
         raise InvalidJobError(msg)
@@ -31,7 +32,7 @@ def over_column(name: str, call: OverCall, columns: RankedColumns, where: str) -
         wanted = column_in(call.argument) or call.argument
         place = places.get(wanted.lower())
         if place is None:
-            known = [field.name for field in fields]
+            known = [field.name for field in fields if field != ALL_ROWS]
             msg = (
                 f"{where}: there is no column {wanted}.{did_you_mean(wanted, known)} Columns here: {', '.join(known)}."
             )
@@ -54,7 +55,8 @@ def over_operator(
         )
         raise InvalidJobError(msg)
     ties = [OrderColumn(data_type, descending=False, nulls_first=True) for _, data_type in columns.order]
-    return OverOperator(columns.layout([EVENT_TIME, *ties]), columns.order_arguments, tuple(computed))
+    layout = columns.layout([EVENT_TIME, *ties])
+    return OverOperator(layout, columns.order_arguments, tuple(computed), has_key=ALL_ROWS not in columns.keys)
 
 
 def over_identity(step: OverStep, columns: RankedColumns) -> Fingerprint:

@@ -234,6 +234,7 @@ def _of_ordered_rows(operator: TopOperator | DeduplicateOperator | OverOperator)
             own |= {"event-time": operator.has_event_time}
         case OverOperator():
             own = {"kind": "over", "columns": [_over_column(column) for column in operator.columns]}
+            own |= {"has-key": operator.has_key}
     return {**own, **_layout(operator.layout)}
 
 
@@ -245,7 +246,7 @@ def _ordered_from(stored: Described) -> KeyedOperator:
     if stored["kind"] == "top":  # only `fold` needs the arguments
         return TopOperator(layout, (), stored["n"], stored["changelog"], stored["rank"])
     if stored["kind"] == "over":
-        return OverOperator(layout, (), tuple(map(_over_column_from, stored["columns"])))
+        return OverOperator(layout, (), tuple(map(_over_column_from, stored["columns"])), stored["has-key"])
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
 
 

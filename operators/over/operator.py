@@ -61,12 +61,14 @@ class OverOperator(OperatorBase):
     """Emit each row with the columns of the step. Output: the key columns, the other columns of the input, `columns`.
 
     The first order column of the layout is the event time. The arguments of a batch are the columns of the row;
-    `order_arguments` has the indices of the tie-break columns among them.
+    `order_arguments` has the indices of the tie-break columns among them. `has_key`: if False, all rows have one key,
+    and its column is no column of the output.
     """
 
     layout: RowLayout
     order_arguments: tuple[int, ...]
     columns: tuple[OverColumn, ...]
+    has_key: bool = True
 
     @property
     def traits(self) -> OperatorTraits:
@@ -86,7 +88,12 @@ class OverOperator(OperatorBase):
     @property
     def output_fields(self) -> tuple[pa.Field, ...]:
         """The key columns, the other columns of the input, and those that are computed."""
-        return (*self.row_fields, *(column.field for column in self.columns))
+        return (*self.row_fields[self.hidden :], *(column.field for column in self.columns))
+
+    @property
+    def hidden(self) -> int:
+        """The number of columns of the row that are not in the output."""
+        return 0 if self.has_key else len(self.layout.key_schema.fields)
 
     @property
     def row_fields(self) -> tuple[pa.Field, ...]:
@@ -127,8 +134,8 @@ class OverOperator(OperatorBase):
         for found in stored_in(context, WAITING, [context.time.passed_us]):
             counts = counts_of(found.values)
             packed = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
-            table = sort_table(pa.table([pa.array(found.groups()), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
-            yield table if (counts == 1).all() else take_rows(table, np.repeat(np.arange(len(counts)), counts))
+            entries = pa.table([pa.array(found.groups()), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN])
+            yield sort_table(take_rows(entries, np.repeat(np.arange(len(counts)), counts)))
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Yield the rows that are emitted. Write what is kept of the keys, and the rows that wait."""
@@ -217,7 +224,8 @@ class _Run:
             results.append(found)
             own.append(after)
         self._keep(before.after(rows.places, rows.joined, own))
-        return AppendedRows(pa.table([*row, *results], names=[field.name for field in operator.output_fields]))
+        names = [field.name for field in operator.output_fields]
+        return AppendedRows(pa.table([*row[operator.hidden :], *results], names=names))
 
     def _before(self, groups: npt.NDArray[np.uint16], keys: pa.LargeBinaryArray) -> Kept:
         """Return what is kept of keys: of the first one it may be carried, of the others it is in the state.

@@ -1,19 +1,27 @@
 """Values over the rows before, epoch by epoch and in the backlog, against frames that plain Python lists."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sortedcontainers import SortedDict
 
 from mixedmode.config.over_calls import OverCall
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema
+from mixedmode.keys import KeyGroupRange, KeySchema
+from mixedmode.operators.interface import Batch, SubtaskContext
 from mixedmode.operators.over import OverColumn, OverOperator
 from mixedmode.operators.top import OrderColumn, RowLayout
+from mixedmode.sort import sort_table
+from mixedmode.state import MemoryBackend
 from mixedmode.testing import OperatorHarness
+from mixedmode.time import MIN_TIME_US, EpochTime
 from tests.operators.oracle import order_of
 from tests.operators.over.oracle import computed
 from tests.random_cases import random_cases
@@ -40,7 +48,7 @@ FRAMES = ["", *(f" rows between {first} preceding and {last}" for first, last in
     (2, "2 preceding"),
 ])]  # fmt: skip
 CALLS = [
-    *("row_number()", "rank()", "dense_rank()", "lag(x)", "lag(s, 3)"),
+    *("row_number()", "rank()", "dense_rank()", "lag(x)", "lag(f)", "lag(s, 3)", "lag(k, 2)"),
     *(f"{call}{frame}" for call in [
         *("count(*)", "count(f)", "sum(x)", "sum(f)", "avg(x)", "avg(f)", "min(f)", "max(f)", "min(s)", "max(x)"),
         *("first_value(s)", "last_value(x)", "first_value(x) ignore nulls", "last_value(s) ignore nulls"),
@@ -104,6 +112,31 @@ def test_any_division_into_epochs_emits_the_values_of_plain_python(data: st.Data
     assert harness.records_late == 0
 
 
+@settings(max_examples=random_cases(60))
+@given(st.lists(st.sampled_from(CALLS), min_size=1, max_size=4), st.lists(ROW, max_size=30), st.data())
+def test_any_division_of_the_sorted_rows_emits_the_same_and_keeps_the_same(
+    texts: Sequence[str], rows: Sequence[Mapping[str, Any]], data: st.DataObject
+) -> None:
+    operator = operator_of({f"c{number}": call_of(text) for number, text in enumerate(texts)})
+    columns = {name: pa.array([each[name] for each in rows], kind) for name, kind in TYPES.items()}
+    times = np.array([each["t"] for each in rows], np.int64)
+    batch = Batch([columns.pop("k")], list(columns.values()), times, weights=None)
+    table = sort_table(operator.fold(batch, late_us=MIN_TIME_US, max_parallelism=2).table)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=6)))
+    pieces = [table.slice(start, end - start) for start, end in pairwise([0, *cuts, len(rows)])]
+    assert outcome(operator, pieces) == outcome(operator, [table])
+
+
+def outcome(operator: OverOperator, tables: Sequence[pa.Table]) -> tuple[list[str], SortedDict]:
+    """The rows that an epoch emits whose watermark is 8, and what it writes."""
+    time = EpochTime(MIN_TIME_US, 8, clock_ms=0, clock_before_ms=None, is_backlog=False, was_backlog=None)
+    backend = MemoryBackend(entries := SortedDict())
+    changes = operator.process(iter(tables), SubtaskContext(backend, time, KeyGroupRange(0, 2), 0))
+    rows = [row for change in changes for row in change.rows.to_pylist()]
+    backend.commit()
+    return list(map(repr, rows)), entries
+
+
 def row(t: int, x: int | None, k: str = "a") -> dict[str, Any]:
     return {"k": k, "t": t, "seq": 0, "x": x, "f": None, "s": None}
 
@@ -126,6 +159,26 @@ def test_the_state_has_one_entry_for_a_key_and_one_for_a_row_that_waits() -> Non
     assert harness.state_entries == 1
     harness.feed([row(20, 1), row(20, 1), row(21, 1)])
     assert harness.state_entries == 3, "equal rows are one entry with their number"
+
+
+def test_equal_rows_that_wait_are_emitted_as_often_as_they_came_beside_other_keys() -> None:
+    harness = harness_of(operator_of({"n": call_of("row_number()")}), max_parallelism=1)
+    harness.feed([row(1, 1, "b"), row(1, 1, "b"), row(2, 5, "a")])  # by time, the state has b first; by key, a is
+    harness.end()
+    assert sorted((each["k"], each["x"], each["n"]) for each in harness.take()) == [
+        ("a", 5, 1),
+        ("b", 1, 1),
+        ("b", 1, 2),
+    ]
+
+
+def test_the_output_of_all_rows_has_no_key() -> None:
+    operator = replace(operator_of({"n": call_of("count(*)")}), has_key=False)
+    assert [field.name for field in operator.output_fields] == [*(field.name for field in ROW_FIELDS), "n"]
+    harness = harness_of(operator)
+    harness.feed([row(1, 4), row(2, 5)])
+    harness.end()
+    assert [(each["x"], each["n"]) for each in harness.take()] == [(4, 1), (5, 2)]
 
 
 @pytest.mark.parametrize("frame", ["", " rows between 3 preceding and current row"])
