@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, ProcessStep, SqlStep, TopStep
+from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, OverStep, ProcessStep, SqlStep, TopStep
 from mixedmode.config.fields import Section
 from mixedmode.config.registry import connector_kinds
 from tests.config.refusals import SMALLEST_JOB, messages
@@ -22,6 +22,7 @@ PROCESS = {"key-by": "k", "process": "a.b:C", "output": "k string"}
 TOP = {"key-by": "k", "top": {"n": 2, "order-by": "v desc"}}
 FIRST = {"key-by": "k", "deduplicate": {"keep": "first"}}
 LAST = {"key-by": "k", "deduplicate": {"keep": "last", "tie-break": "v"}}
+OVER = {"key-by": "k", "over": {"columns": {"before": "lag(v)"}}}
 TAKEN = "has this name already (case does not count). Choose another."
 
 
@@ -155,6 +156,38 @@ CHANGE = "cannot read the rows of the aggregate in steps[{}], which change and h
                 )
             ],
         ),
+        (
+            OverStep,
+            OVER | {"over": {"columns": {"a": "lagg(v)", "K": "lag(v)", "b": 3, "_op": "lag(v)"}}},
+            [
+                (
+                    "over.columns.a: there is no function lagg of an over step. Did you mean lag? "
+                    "docs/running-values.md lists the functions; a process function may compute what none of them "
+                    "does. found=lagg(v)"
+                ),
+                "over.columns.b must be text, such as count(*), not a whole number. found=3",
+                "over.columns._op: names that start with _ are kept for columns such as _op and _epoch. Choose another.",
+            ],
+        ),
+        (
+            OverStep,
+            OVER | {"over": {"columns": {"n": "rank()"}, "tie-break": ["a", "A"]}},
+            ["over.tie-break names a column twice. Remove one. found=A"],
+        ),
+        (
+            OverStep,
+            OVER | {"over": {"columns": {"K": "lag(v)", "n": "rank()", "N": "rank()"}}},
+            [
+                f"over.columns.K: a key column {TAKEN}",
+                f"over.columns.N: another one {TAKEN}",
+            ],
+        ),
+        (OverStep, {"over": {"columns": {}}}, ["over.columns must hold at least one entry. Add one."]),
+        (
+            OverStep,
+            {"over": {"columns": {"n": "rank()"}, "tie_brake": "v"}},
+            [("over.tie_brake is not a known key. Did you mean tie-break? Known keys here: columns, tie-break.")],
+        ),
         (ProcessStep, PROCESS | {"output": " "}, ["output must not be empty."]),
         (ProcessStep, PROCESS | {"args": [1]}, ["args must be a section of keys, not a list."]),
         (connector_kinds()["console"].side_output, {"format": "console", "schema": ""}, ["schema must not be empty."]),
@@ -272,6 +305,38 @@ def test_arguments_are_kept_as_a_file_would_give_them() -> None:
             ],
         ),
         (
+            {"steps": [OVER]},
+            [
+                (
+                    "sources.flights.event-time is missing: over goes by the time of a record. Name the column that "
+                    "says when it happened."
+                )
+            ],
+        ),
+        (
+            {"sources": TIMED, "steps": [{"key-by": "k", "aggregate": COUNT}, OVER, TOP, OVER]},
+            [
+                (
+                    f"steps[1].over {CHANGE.format(0)}: a row that was emitted cannot be retracted. Give the aggregate "
+                    "a window, put this step before it, or use an aggregate here."
+                ),
+                (
+                    "steps[3].over cannot read the rows of steps[2], which change when a better row comes: a row that "
+                    "was emitted cannot be retracted. Put this step before it, let its key have `window_start` and "
+                    "`window_end` of a window, or use an aggregate here."
+                ),
+            ],
+        ),
+        (
+            {"sources": TIMED, "steps": [PROCESS, OVER]},
+            [
+                (
+                    "steps[1].over goes by event time, and the rows of the function before it have none. Add "
+                    "`event-time` to steps[0], the column of its output that says when a row happened."
+                )
+            ],
+        ),
+        (
             {
                 "sources": dict.fromkeys(("a", "b"), TIMED["flights"]),
                 "steps": [{"aggregate": COUNT, "window": {"tumbling": "1h"}}],
@@ -291,6 +356,8 @@ def test_a_job_with_such_a_step_in_a_wrong_place_is_refused(changes: dict[str, A
         [PROCESS, {"sql": "SELECT 1"}, {"key-by": "k", "aggregate": COUNT}],
         [{"key-by": "k", "window": {"global": {"count": 3}}, "aggregate": COUNT}, {"sql": "SELECT 1"}],
         [FIRST, TOP, LAST, {"key-by": "k", "aggregate": COUNT}],
+        [OVER, FIRST, {"over": {"columns": {"n": "row_number()"}, "tie-break": "before"}}, TOP],
+        [{"key-by": "k", "window": {"tumbling": "1h"}, "aggregate": COUNT}, OVER],
     ],
 )
 def test_steps_may_follow_the_first_keyed_one(steps: list[dict[str, Any]]) -> None:
