@@ -30,7 +30,7 @@ from mixedmode.testing.functions import FunctionHarness
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.jobs import JobOutputs, run_graph
 from mixedmode.testing.maps import MapHarness
-from mixedmode.testing.ranking import DeduplicateHarness, TopHarness
+from mixedmode.testing.ranking import DeduplicateHarness, OverHarness, TopHarness
 from mixedmode.testing.settings import HarnessArguments
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "JobOutputs",
     "MapHarness",
     "OperatorHarness",
+    "OverHarness",
     "TopHarness",
     "run_graph",
 ]

@@ -1,16 +1,22 @@
-"""Harnesses for steps with `top` and `deduplicate`."""
+"""Harnesses for steps with `top`, `deduplicate` and `over`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Unpack
 
-from mixedmode.config import DeduplicateStep, TopStep
+import pyarrow as pa
+
+from mixedmode.analysis.keyed_steps import check_passed
+from mixedmode.config import DeduplicateStep, OverStep, TopStep
+from mixedmode.config.over_calls import OverCall
 from mixedmode.connectors.calls import Duration
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.keyed_stages import Upstream, ranked_stage
+from mixedmode.plan.keyed_stages import Upstream, over_stage, ranked_stage
+from mixedmode.plan.over_operators import over_column
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
+from mixedmode.plan.stages import KeyedStage
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.schemas import SchemaLike, schema_of
 from mixedmode.testing.settings import HarnessArguments
@@ -70,6 +76,32 @@ class DeduplicateHarness(Harness):
         super().__init__(_step(step, schema, event_time, where), settings)
 
 
+class OverHarness(Harness):
+    """A harness for `job.key_by(...).over(...)`.
+
+    columns: {column: call}, such as {"before": "lag(price)"}.
+    tie_break: columns that order rows of one event time.
+    schema, key_by, event_time: as in TopHarness. See HarnessArguments for the other arguments.
+
+    Raises InvalidJobError for whatever a job would be refused for at its start.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[str, str | OverCall],
+        *,
+        tie_break: str | Sequence[str] | None = None,
+        schema: SchemaLike,
+        key_by: str | Sequence[str],
+        event_time: str,
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        where, keys = "OverHarness", columns_of(key_by, where="OverHarness: key_by")
+        step = _keyed(keys, event_time).over(columns, tie_break=tie_break).steps[-1]
+        assert isinstance(step, OverStep), step
+        super().__init__(_over(step, schema, event_time, where), settings)
+
+
 def _keyed(keys: tuple[str, ...], event_time: str | None) -> KeyedJob[Job]:
     """Return a job with the keys, for the job's own checks. It reads nothing, because it is never run."""
     source = Source.parquet("rows") if event_time is None else Source.parquet("rows", event_time=event_time)
@@ -88,10 +120,31 @@ def _step(step: TopStep | DeduplicateStep, schema: SchemaLike, event_time: str |
     stage = ranked_stage(
         step, Upstream(Reads(("rows",)), 0, event_time, changelog), RankedColumns(keys, row, order), places(where)
     )
+    return _checked(stage, records, step.key_by, event_time, where)
+
+
+def _over(step: OverStep, schema: SchemaLike, event_time: str, where: str) -> Step:
+    """Return the step under test. Raise InvalidJobError, beginning with `where`, for unsuitable columns."""
+    records = schema_of(schema, where=f"{where}: schema")
+    check_event_time(records, event_time, where=f"{where}: event_time")
+    keys = key_fields(records, step.key_by, where=f"{where}: key_by")
+    row = {field.name: field for field in records if field.name not in step.key_by}
+    for name in row:
+        check_passed(name, where)
+    order = [(name, argument_type(records, name, where=f"{where}: tie_break")) for name in step.over.tie_break]
+    columns = RankedColumns(keys, row, order)
+    computed = [over_column(name, call, columns, f"{where}: {name}") for name, call in step.over.columns.items()]
+    upstream = Upstream(Reads(("rows",)), 0, event_time, Changelog.APPEND)
+    return _checked(
+        over_stage(step, upstream, columns, computed, places(where)), records, step.key_by, event_time, where
+    )
+
+
+def _checked(stage: KeyedStage, records: pa.Schema, key_by: Sequence[str], event_time: str | None, where: str) -> Step:
     return Step.checked(
         stage.operator,
         records,
-        key_by=step.key_by,
+        key_by=key_by,
         arguments=stage.arguments,
         event_time=event_time,
         identity=stage.identity,

@@ -106,6 +106,11 @@ class OverOperator(OperatorBase):
         return tuple(sorted({column.argument for column in self.columns if column.argument is not None}))
 
     @property
+    def stored_columns(self) -> tuple[OverColumn, ...]:
+        """The columns of the step in the order in which the state has them: by name, so a job may reorder them."""
+        return tuple(sorted(self.columns, key=lambda column: column.name))
+
+    @property
     def kept_layout(self) -> KeptLayout:
         """The layout of what is kept of a key."""
         back = {column.argument for column in self.columns if column.argument is not None and column.rows_before}
@@ -113,7 +118,7 @@ class OverOperator(OperatorBase):
         return KeptLayout(
             max(column.rows_before for column in self.columns),
             history,
-            tuple(column.kept_types for column in self.columns),
+            tuple(column.kept_types for column in self.stored_columns),
         )
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
@@ -218,14 +223,13 @@ class _Run:
             blocks.codes.astype(np.int64),
             np.append(firsts[1:], len(packed)) - 1,
         )
-        results, own = list[pa.Array](), list[list[pa.Array]]()
-        for column, kept in zip(operator.columns, before.own, strict=True):
-            found, after = column.of(rows, kept)
-            results.append(found)
+        results, own = dict[str, pa.Array](), list[list[pa.Array]]()
+        for column, kept in zip(operator.stored_columns, before.own, strict=True):
+            results[column.name], after = column.of(rows, kept)
             own.append(after)
         self._keep(before.after(rows.places, rows.joined, own))
-        names = [field.name for field in operator.output_fields]
-        return AppendedRows(pa.table([*row[operator.hidden :], *results], names=names))
+        emitted = [*row[operator.hidden :], *(results[column.name] for column in operator.columns)]
+        return AppendedRows(pa.table(emitted, names=[field.name for field in operator.output_fields]))
 
     def _before(self, groups: npt.NDArray[np.uint16], keys: pa.LargeBinaryArray) -> Kept:
         """Return what is kept of keys: of the first one it may be carried, of the others it is in the state.

@@ -166,7 +166,10 @@ CHANGE = "cannot read the rows of the aggregate in steps[{}], which change and h
                     "does. found=lagg(v)"
                 ),
                 "over.columns.b must be text, such as count(*), not a whole number. found=3",
-                "over.columns._op: names that start with _ are kept for columns such as _op and _epoch. Choose another.",
+                (
+                    "over.columns._op: names that start with _ are kept for columns such as _op and _epoch. Choose "
+                    "another."
+                ),
             ],
         ),
         (

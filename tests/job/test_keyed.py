@@ -179,6 +179,61 @@ def test_a_wrong_argument_of_top_or_deduplicate_is_named(build: Callable[[Any], 
     assert str(caught.value) == message
 
 
+def test_an_over_step_in_python_is_the_one_of_a_file() -> None:
+    mean = "avg(v) rows between 9 preceding and current row"
+    job = (
+        events()
+        .key_by("k", name="compared", parallelism=2)
+        .over({"odd name": "LAG(v)", "tie_break": mean}, tie_break=["w", "v"], n="row_number()")
+        .over(n="count(*)", name="all")
+        .write(Sink.console())
+    )
+    columns = {"odd name": "lag(v)", "tie_break": mean, "n": "row_number()"}
+    assert job.spec == spec_of_steps(
+        {"name": "compared", "key-by": "k", "parallelism": 2, "over": {"columns": columns, "tie-break": ["w", "v"]}},
+        {"name": "all", "over": {"columns": {"n": "count(*)"}}},
+    )
+    assert job.spec.as_document()["steps"][1] == {"name": "all", "over": {"columns": {"n": "count(*)"}}}
+    assert reread(job).spec == job.spec
+    assert events().source("s").over(n="row_number()").step == events().over(n="row_number()").steps[0]
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda job: job.over(), "Job.over: columns must hold at least one entry. Add one."),
+        (
+            lambda job: job.over("lag(v)"),
+            'Job.over: each call needs the name of its column, as in over(n="count(*)"). found=lag(v)',
+        ),
+        (
+            lambda job: job.over({"a": "lag(v)"}, a="lag(v)"),
+            "Job.over: a column is given twice. Keep one of the two. columns=a",
+        ),
+        (
+            lambda job: job.over(before="lag(v, 0)"),
+            (
+                "Job.over: before: lag takes how many rows before: a whole number from 1 to 1,000, as in lag(price, 2)."
+                " found=lag(v, 0)"
+            ),
+        ),
+        (lambda job: job.over(n=3), "Job.over: n must be text, such as count(*), not a whole number. found=3"),
+        (
+            lambda job: job.over(K="lag(v)"),
+            "Job.over: K: a key column has this name already (case does not count). Choose another.",
+        ),
+        (
+            lambda job: job.over(n="rank()", tie_break=["a", "A"]),
+            "Job.over: tie_break names a column twice. Remove one. found=A",
+        ),
+    ],
+)
+def test_a_wrong_argument_of_over_is_named(build: Callable[[Any], Job], message: str) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        build(events().key_by("k"))
+    assert str(caught.value) == message
+
+
 def test_a_process_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
     job = (
         events()

@@ -1,4 +1,4 @@
-"""The text of `explain` on steps with top and deduplicate. No Spark: the plan is made from columns alone."""
+"""The text of `explain` on steps with top, deduplicate and over. No Spark: the plan is made from columns alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,8 @@ def explained(steps: Callable[[Job], Job], **source: Any) -> list[str]:
     job = Job("ranked", sources={"t": Source.parquet("/in", **given)}, checkpoint_dir="/c", parallelism=1)
     complete = steps(job).write(Sink.parquet("/out"))
     lines = explain_plan(complete.spec, local_plan(complete.spec, complete.where), cores=1).splitlines()
-    wanted = {"keeps", "emits", "forgets", "late", "state", "computes", "upserts", "rows", "exchange", "fires"}
+    wanted = {"keeps", "adds", "order", "emits", "forgets", "late", "state", "computes", "upserts", "rows"}
+    wanted |= {"exchange", "fires"}
     return [line for line in lines if line.startswith("  ") and line.split()[0] in wanted]
 
 
@@ -82,6 +83,60 @@ def test_the_last_row_is_the_last_by_event_time_and_tie_break() -> None:
     assert "  upserts     one row per changed key (k) and epoch, with _op and _epoch" in found
 
 
+def test_over_says_what_it_adds_and_in_which_order() -> None:
+    steps: Callable[[Job], Job] = lambda job: job.key_by("k").over(  # noqa: E731
+        before="LAG(v, 2)", n="row_number()", mean="mean(v) rows 9 preceding", tie_break="seq"
+    )
+    assert explained(steps) == [
+        "  exchange    by key (k string), Arrow blocks, 128 key groups",
+        "  adds        before: lag(v, 2)",
+        "  adds        n: row_number()",
+        "  adds        mean: avg(v) rows between 9 preceding and current row",
+        "  order       rows of a key by at, seq, then by the whole row",
+        "  emits       a row once the watermark has passed its time",
+        "  late        records before the watermark are counted and dropped",
+        "  computes    k string, v int64, seq int32, at timestamp[us, tz=UTC], before int64, n int32, mean double",
+        "  state       the values so far and the last 9 rows of a key, and rows that the watermark has not passed",
+        "  fires       in the backlog up to its greatest watermark; the rest live, as the watermark moves",
+        "  rows        each with _op and _epoch",
+    ]
+
+
+def test_over_without_a_key_is_of_all_rows() -> None:
+    found = explained(lambda job: job.over(total="sum(v)"))
+    assert found[0] == "  exchange    without a key, so all to one subtask, Arrow blocks, 128 key groups"
+    assert "  order       rows by at, then by the whole row" in found
+    assert "  computes    k string, v int64, seq int32, at timestamp[us, tz=UTC], total int64" in found
+    assert "  state       the values so far, and rows that the watermark has not passed" in found
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("lag(w)", "there is no column w. Columns here: k, v, seq, at."),
+        ("lag(_all)", "there is no column _all. Columns here: k, v, seq, at."),
+        ("lag(seqs)", "there is no column seqs. Did you mean seq? Columns here: k, v, seq, at."),
+        (
+            "sum(k)",
+            (
+                "sum takes whole numbers and floats here. Cast the column in a sql step before, as in CAST(x AS "
+                "DOUBLE), or CAST(100 * x AS BIGINT) for cents. type=string"
+            ),
+        ),
+    ],
+)
+def test_a_call_of_over_that_does_not_fit_the_columns_is_refused(call: str, message: str) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        explained(lambda job: job.over(n=call))
+    assert str(caught.value) == f"steps[0].over.columns.n: {message}"
+
+
+def test_a_column_that_the_input_has_is_refused() -> None:
+    message = r"^steps\[0\]\.over\.columns\.V: the input has a column of this name \(case does not count\)\. Choose"
+    with pytest.raises(InvalidJobError, match=message):
+        explained(lambda job: job.over(V="lag(seq)"))
+
+
 def test_the_last_row_of_rows_without_event_time_needs_a_tie_break() -> None:
     with pytest.raises(InvalidJobError, match=r"deduplicate.*tie-break.* is missing: this step's input has no event"):
         explained(lambda job: job.key_by("k").deduplicate(keep="last"), event_time=None)
@@ -96,6 +151,7 @@ def test_only_operators_that_replace_no_row_emit_append_only() -> None:
 
     windowed: dict[str, Any] = {"tumbling": "1h"}
     assert is_append_only(lambda job: job.key_by("k").deduplicate(keep="any"))
+    assert is_append_only(lambda job: job.key_by("k").over(before="lag(v)"))
     assert is_append_only(lambda job: job.key_by("k").window(**windowed).aggregate(n="count(*)"))
     assert is_append_only(lambda job: job.key_by("k").window(session="1h").aggregate(n="count(*)"))
     assert is_append_only(lambda job: job.key_by("k").window(count=3).aggregate(n="count(*)"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.changes import changes, fingerprint_text
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, TopStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OverStep, TopStep
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS
 from mixedmode.job import Job, Sink, Source
 from mixedmode.plan.fingerprint import (
@@ -27,9 +27,10 @@ from mixedmode.plan.fingerprint import (
     step_fingerprint,
 )
 from mixedmode.plan.keyed_operators import StepColumns, aggregate_operator, expressions_of
+from mixedmode.plan.over_operators import over_identity
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of, ranked_identity
 from mixedmode.plan.reads import Reads, SqlText
-from mixedmode.plan.stages import KeyedStage
+from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "fingerprints.json"
 COLUMNS = {
@@ -115,6 +116,7 @@ def fingerprints() -> Iterator[tuple[str, Fingerprint]]:
     yield "async map that remembers", async_map_fingerprint([pa.field("k", pa.string())], [pa.field("n", pa.int64())])
     yield "upsert", step_fingerprint("upsert")
     yield from ranked_fingerprints()
+    yield from over_fingerprints()
     yield "map that keeps a list", of_list()
     yield "sources", of_sources(["b", "a"], {}, has_clock=False)
     yield "a source and the clock", of_sources(["a"], {}, has_clock=True)
@@ -146,6 +148,27 @@ def of_ranked(job: Job, *, is_changelog: bool) -> Fingerprint:
         (pa.field("k", pa.string()),), row, [(by.expression, COLUMNS[by.expression]) for by in orders]
     )
     return ranked_identity(step, columns, orders, is_changelog=is_changelog)
+
+
+def over_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
+    """(what it is of, fingerprint) of steps with over."""
+    keyed = source().key_by("k")
+    frame = "rows between 2 preceding and current row"
+    jobs = {
+        "over": keyed.over(a="lag(n)", b="count(*)", tie_break="s"),
+        "over, another tie-break": keyed.over(a="lag(n)", b="count(*)", tie_break="n"),
+        "over, another call": keyed.over(a="lag(n, 2)", b="count(*)", tie_break="s"),
+        "over, another column": keyed.over(c="lag(n)", b="count(*)", tie_break="s"),
+        "over, a frame": keyed.over(a="lag(n)", b=f"count(*) {frame}", tie_break="s"),
+        "over, all rows": source().over(a="lag(n)", b="count(*)", tie_break="s"),
+    }
+    row = {name: pa.field(name, COLUMNS[name]) for name in ("n", "s", "at")}
+    for name, job in jobs.items():
+        step = job.write(Sink.parquet("/out")).spec.steps[-1]
+        assert isinstance(step, OverStep), step
+        keys = (pa.field("k", pa.string()),) if step.key_by else (ALL_ROWS,)
+        ties = [(column, COLUMNS[column]) for column in step.over.tie_break]
+        yield name, over_identity(step, RankedColumns(keys, row, ties))
 
 
 def test_the_fingerprints_are_those_that_jobs_have_stored() -> None:

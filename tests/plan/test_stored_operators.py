@@ -24,6 +24,7 @@ from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.final import FinalOperator
 from mixedmode.operators.interface import KeyedOperator
 from mixedmode.operators.join import RIGHT, JoinLayout, RegularJoinOperator
+from mixedmode.operators.over import OverColumn, OverOperator
 from mixedmode.operators.top import OrderColumn, RowLayout, TopOperator
 from mixedmode.operators.window import (
     CountWindowAggregateOperator,
@@ -71,6 +72,17 @@ OPERATORS: list[KeyedOperator] = [
     CountWindowAggregateOperator(AGGREGATOR, KEYS, 3),
     TopOperator(LAYOUT, (), 3, is_changelog=True, has_rank=False),
     DeduplicateOperator(LAYOUT, (), waits=True, within_us=60, has_event_time=True),
+    OverOperator(LAYOUT, (), (OverColumn("n", "row_number"), OverColumn("before", "lag", 3, DECIMAL, 2, 2))),
+    OverOperator(
+        LAYOUT,
+        (),
+        (
+            OverColumn("total", "sum", 2, pa.float64(), has_peers=True),
+            OverColumn("seen", "last_value", 0, pa.string(), ignores_nulls=True),
+            OverColumn("rows", "count", None, None, 5, 1),
+        ),
+        has_key=False,
+    ),
     AsyncMapOperator(
         "asked",
         NamedClass(ASYNC_MAP_FUNCTION, "a", "B"),

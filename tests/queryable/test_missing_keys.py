@@ -50,6 +50,7 @@ JOBS = [
     keyed("v", lambda keyed: keyed.top(2, order_by="v desc")),
     keyed("_time", lambda keyed: keyed.deduplicate(keep="first")),
     keyed("_time", lambda keyed: keyed.deduplicate(keep="any")),
+    keyed("v", lambda keyed: keyed.over(total="sum(v)")),
     keyed("value", lambda keyed: keyed.process(Named, output="n long")),
     keyed("timer", lambda keyed: keyed.process(Named, output="n long")),
     joined("_time", lambda left, right, on: left.as_of_join(right, on=on, select=SELECT)),

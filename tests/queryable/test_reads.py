@@ -162,6 +162,23 @@ def test_a_deduplicate_has_the_keys_that_are_done_and_the_rows_that_wait(tmp_pat
     assert [(one["k"], one["v"]) for one in waiting.to_pylist()] == [("b", 2)]
 
 
+def test_an_over_step_has_the_number_of_rows_of_each_key_and_the_rows_that_wait(tmp_path: Path) -> None:
+    job = RunningJob(tmp_path, lambda job: job.key_by("k").over(before="lag(v, 2)", total="sum(v)"))
+    job.epoch([row("a", 1, 5), row("a", 2, 6), row("b", 3, 7), row("b", 4, 10), row("b", 4, 10)])
+    found = rows_of(read_state(job.checkpoints, "over-1"))
+    assert found == [{"k": "a", "_rows": 2}, {"k": "b", "_rows": 1}]
+    assert read_state(job.checkpoints, "over-1", keys=["b", "zz"]).to_pylist() == [{"k": "b", "_rows": 1}]
+    waiting = {"k": "b", "v": 4, "at": at(10)}
+    assert read_state(job.checkpoints, "over-1", name="waiting").to_pylist() == [waiting, waiting]
+    assert read_state(job.checkpoints, "over-1", name="waiting", keys=["a"]).num_rows == 0
+
+
+def test_an_over_step_without_a_key_has_one_entry(tmp_path: Path) -> None:
+    job = RunningJob(tmp_path, lambda job: job.over(n="row_number()"))
+    job.epoch([row("a", 1, 5), row("b", 2, 10)])
+    assert read_state(job.checkpoints, "over-1").to_pylist() == [{"_all": True, "_rows": 1}]
+
+
 def test_a_later_aggregate_whose_registers_cannot_retract_is_read(tmp_path: Path) -> None:
     job = RunningJob(
         tmp_path,

@@ -1,11 +1,11 @@
-"""The harnesses of top and deduplicate: the rows of a step over its life, and the refusals of a job."""
+"""The harnesses of top, deduplicate and over: the rows of a step over its life, and the refusals of a job."""
 
 from collections.abc import Callable
 
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.testing import DeduplicateHarness, TopHarness
+from mixedmode.testing import DeduplicateHarness, OverHarness, TopHarness
 
 SCHEMA = "k string, v bigint, at timestamp"
 
@@ -44,6 +44,24 @@ def test_each_way_keeps_its_row(keep: str, expected: int) -> None:
     assert [row["v"] for row in harness.table()] == [expected]
 
 
+def test_the_values_of_a_row_go_on_from_those_of_the_backlog() -> None:
+    harness = OverHarness(
+        {"before": "lag(v)", "total": "sum(v)", "n": "row_number()"},
+        tie_break="v",
+        schema=SCHEMA,
+        key_by="k",
+        event_time="at",
+        backlog=True,
+    )
+    harness.feed([{"k": "a", "v": v, "at": at} for v, at in ((1, 20), (3, 10), (2, 10))], watermark=11)
+    harness.flip()
+    found = [(row["v"], row["before"], row["total"], row["n"]) for row in harness.take()]
+    assert found == [(2, None, 2, 1), (3, 2, 5, 2)]
+    harness = harness.restore(harness.snapshot(), parallelism=2)
+    harness.end()
+    assert [(row["v"], row["before"], row["total"], row["n"]) for row in harness.take()] == [(1, 3, 6, 3)]
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -57,6 +75,20 @@ def test_each_way_keeps_its_row(keep: str, expected: int) -> None:
         (
             lambda: TopHarness(1, order_by="w", schema=SCHEMA, key_by="k"),
             "TopHarness: there is no column w. Columns here: k, v, at.",
+        ),
+        (
+            lambda: OverHarness({"n": "lag(w)"}, schema=SCHEMA, key_by="k", event_time="at"),
+            "OverHarness: n: there is no column w. Columns here: k, v, at.",
+        ),
+        (
+            lambda: OverHarness({"n": "rank()"}, tie_break="w", schema=SCHEMA, key_by="k", event_time="at"),
+            "OverHarness: tie_break: there is no column w. Columns here: k, v, at.",
+        ),
+        (
+            lambda: OverHarness(
+                {"n": "rank()"}, schema="k string, _weight int, at timestamp", key_by="k", event_time="at"
+            ),
+            "OverHarness: this name is kept for the output. Rename it with AS in a sql step. column=_weight",
         ),
         (
             lambda: DeduplicateHarness(keep="first", schema=SCHEMA, key_by="k"),

@@ -8,7 +8,15 @@ import pytest
 from mixedmode.errors import CorruptStateError, InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.process import KeyedCoProcessFunction
-from mixedmode.testing import AggregateHarness, DeduplicateHarness, FunctionHarness, MapHarness, TopHarness, run_graph
+from mixedmode.testing import (
+    AggregateHarness,
+    DeduplicateHarness,
+    FunctionHarness,
+    MapHarness,
+    OverHarness,
+    TopHarness,
+    run_graph,
+)
 from tests.testing.functions import Totals, totals
 from tests.testing.test_maps import Where
 
@@ -37,6 +45,7 @@ MADE: list[tuple[Callable[..., Any], Mapping[str, Any]]] = [
     (AggregateHarness, {"aggregate": {"n": "count(*)"}, "schema": SCHEMA, "key_by": "k", **EVERY}),
     (AggregateHarness, {"aggregate": {"n": "count(*)"}, "schema": SCHEMA, "window": {"tumbling": "1h"}, **EVERY}),
     (DeduplicateHarness, {"keep": "first", "tie_break": "v", "within": "1h", "schema": SCHEMA, "key_by": "k", **EVERY}),
+    (OverHarness, {"columns": {"n": "rank()"}, "tie_break": "v", "schema": SCHEMA, "key_by": "k", **EVERY}),
     (TopHarness, {"n": 2, "order_by": "v", "schema": SCHEMA, "key_by": "k", **EVERY}),
     (
         FunctionHarness,

@@ -172,6 +172,15 @@ def test_equal_rows_that_wait_are_emitted_as_often_as_they_came_beside_other_key
     ]
 
 
+def test_columns_in_another_order_go_on_from_what_each_has_kept() -> None:
+    calls = {"total": call_of("sum(x)"), "n": call_of("count(*)")}
+    harness = harness_of(operator_of(calls))
+    harness.feed([row(1, 40)], watermark=2)
+    harness = harness_of(operator_of(dict(reversed(calls.items())))).restore(harness.snapshot())
+    harness.feed([row(2, 2)], watermark=3)
+    assert [(each["total"], each["n"]) for each in harness.take()] == [(42, 2)]
+
+
 def test_the_output_of_all_rows_has_no_key() -> None:
     operator = replace(operator_of({"n": call_of("count(*)")}), has_key=False)
     assert [field.name for field in operator.output_fields] == [*(field.name for field in ROW_FIELDS), "n"]
