@@ -87,6 +87,12 @@ GROUPS: dict[str, list[Steps]] = {
         lambda stream: stream.key_by("k").deduplicate(keep="any"),
         lambda stream: stream.key_by("k").deduplicate(keep="any", within="2h"),
     ],
+    "values of rows before": [
+        lambda stream: stream.key_by("k").over(n="lag(v)"),
+        lambda stream: stream.key_by("k").over(n="sum(v)"),
+        lambda stream: stream.key_by("k").over(n="sum(v) rows 1 preceding"),
+        lambda stream: stream.key_by("k").over(n="sum(v)", tie_break="w"),
+    ],
     "intervals": [paired("0s", "1h"), paired("-1h", "0s"), paired("-1h", "1h")],
 }
 CHANGES = [

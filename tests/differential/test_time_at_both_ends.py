@@ -123,6 +123,7 @@ STEPS: dict[str, Build] = {
     "last": deduplicated(keep="last", tie_break="v"),
     "first within": deduplicated(keep="first", tie_break="v", within="2s"),
     "any within": deduplicated(keep="any", within="2s"),
+    "over": lambda rows, _: rows.key_by("k").over(n="rank()", s="sum(v)", b="lag(v)", tie_break="v"),
     "process": lambda rows, _: rows.key_by("k").process(Timers, output=FIRED),
     "broadcast": lambda rows, other: rows.key_by("k").process(
         InForce,
