@@ -235,31 +235,21 @@ def one_or_more(value: Any) -> Any:
     return value
 
 
-def _call(value: Any) -> Any:
-    if isinstance(value, AggregateCall):
-        return value
-    if not isinstance(value, str):
-        kind = "dataclass_type"
-        raise PydanticCustomError(kind, kind)
-    return AggregateCall.parse(value)
+def _parsed(kind: type, parse: Callable[[str], Any], refusal_of_others: str) -> Callable[[Any], Any]:
+    """Return a function that parses text, and returns a value of the kind unchanged. It refuses anything else."""
+
+    def parsed(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, str):
+            raise PydanticCustomError(refusal_of_others, refusal_of_others)
+        return parse(value)
+
+    return parsed
 
 
-def _over_call(value: Any) -> Any:
-    if isinstance(value, OverCall):
-        return value
-    if not isinstance(value, str):
-        kind = "dataclass_type"
-        raise PydanticCustomError(kind, kind)
-    return OverCall.parse(value)
-
-
-def _order(value: Any) -> Any:
-    if isinstance(value, OrderBy):
-        return value
-    if not isinstance(value, str):
-        kind = "string_type"
-        raise PydanticCustomError(kind, kind)
-    return OrderBy.parse(_not_blank(value))
+def _order(text: str) -> OrderBy:
+    return OrderBy.parse(_not_blank(text))
 
 
 def _flat_texts(value: Any) -> Any:
@@ -398,9 +388,11 @@ Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
 Inputs = Annotated[tuple[TableName, ...], BeforeValidator(one_or_more)]
-Call = Annotated[AggregateCall, parsed_by(_call), PlainSerializer(str)]
-OfRowsBefore = Annotated[OverCall, parsed_by(_over_call), PlainSerializer(str)]
-Order = Annotated[OrderBy, parsed_by(_order), PlainSerializer(str)]
+Call = Annotated[
+    AggregateCall, parsed_by(_parsed(AggregateCall, AggregateCall.parse, "dataclass_type")), PlainSerializer(str)
+]
+OfRowsBefore = Annotated[OverCall, parsed_by(_parsed(OverCall, OverCall.parse, "dataclass_type")), PlainSerializer(str)]
+Order = Annotated[OrderBy, parsed_by(_parsed(OrderBy, _order, "string_type")), PlainSerializer(str)]
 Orders = Annotated[tuple[Order, ...], BeforeValidator(one_or_more)]
 Options = Annotated[Mapping[str, str], BeforeValidator(_flat_texts)]
 SparkSettings = Annotated[Options, BeforeValidator(_full_keys), PlainSerializer(_short_keys)]

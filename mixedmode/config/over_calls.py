@@ -87,7 +87,7 @@ class OverCall:
 
     @property
     def rows_before(self) -> int:
-        """How many rows before a row the call reads one by one."""
+        """The number of rows before a row that the call reads one by one."""
         return max(self.first or 0, self.last)
 
     @classmethod

@@ -93,7 +93,7 @@ class OverColumn:
 
     @property
     def rows_before(self) -> int:
-        """How many rows before a row the column reads one by one."""
+        """The number of rows before a row that the column reads one by one."""
         return 0 if self.argument is None else max(self.first or 0, self.last)
 
     def of(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:

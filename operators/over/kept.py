@@ -1,4 +1,4 @@
-"""What an `over` step keeps of a key: its number of rows, its last rows, and what its functions keep.
+"""The state that an `over` step keeps of a key: its number of rows, its last rows, and what its functions keep.
 
 All of it is one encoded row (operators/row_columns.py). The last rows are an array of structs, the newest one last.
 """
@@ -109,7 +109,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept of keys (k,), which ascend.
+    """The state that is kept of keys (k,), which ascend.
 
     `rows`: (k,) how many rows a key has had; 0 for a new one. `own`: what each function keeps, NULL for a new key.
     """

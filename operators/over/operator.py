@@ -77,7 +77,7 @@ class OverOperator(OperatorBase):
 
     @property
     def states(self) -> tuple[StateDescriptor, ...]:
-        """What is kept of each key, and the rows that wait."""
+        """The state of each key, and the rows that wait."""
         return StateDescriptor(KEYS, "keys", _KEY_FIELDS), counted_state(WAITING, "waiting")
 
     @property

@@ -35,7 +35,7 @@ class Ends:
 
     @property
     def are_valid(self) -> Bools:
-        """Whether there is a value that is not NULL, (n,)."""
+        """True where there is a value that is not NULL, (n,)."""
         if self.values is None or not self.values.null_count:
             return self.exist
         is_valid: Bools = pc.is_valid(self.values).to_numpy(zero_copy_only=False)
