@@ -141,6 +141,26 @@ def test_a_window_after_it_has_the_event_time_of_its_rows(case: Case, mode: Mode
 
 @local_cases(0.04)
 @given(case=cases(values=VALUES), mode=st.sampled_from(MODES))
+def test_windows_are_compared_with_those_before_them(case: Case, mode: Mode) -> None:
+    def steps(job: Job) -> Job:
+        windows = job.key_by("k").window(tumbling=f"{WINDOW_MS}ms").aggregate(n="count(*)")
+        return windows.key_by("k").over(before="lag(n)", so_far="sum(n)")
+
+    counts = Counter((event.key, event.time_us // (WINDOW_MS * MS) * WINDOW_MS * MS) for event in case.events)
+    windows = [
+        {"k": k, "window_start": start, "window_end": start + WINDOW_MS * MS, "n": n, "window_time": None}
+        for (k, start), n in counts.items()
+    ]
+    calls = {"before": OverCall.parse("lag(n)"), "so_far": OverCall.parse("sum(n)")}
+    expected = computed(windows, calls, ["k"], lambda row: row["window_end"])
+    with case_folder() as base:
+        play_steps(case, mode, steps, None, base)
+        found = [{**row, "window_time": None} for row in output_rows(base / "out")]
+        assert told(found) == told(expected), mode
+
+
+@local_cases(0.03)
+@given(case=cases(values=VALUES), mode=st.sampled_from(MODES))
 def test_an_over_step_after_an_over_step_reads_its_columns(case: Case, mode: Mode) -> None:
     def steps(job: Job) -> Job:
         return job.key_by("k").over(n="count(*)", tie_break="v").over(m="sum(n)", tie_break=["v", "k"])

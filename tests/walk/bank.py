@@ -297,6 +297,19 @@ def _openings(postings: Sequence[Posting]) -> list[Row]:
     return [{"account": p.account, "amount": p.amount, "at": _instant(p.at_us)} for p in first.values()]
 
 
+def _running(postings: Sequence[Posting]) -> list[Row]:
+    """Each posting that the watermark has passed, with its number, the one before, and the sum so far, by account."""
+    watermark_us = max((p.at_us for p in postings), default=0) - OUT_OF_ORDERNESS_US
+    found, seen = list[Row](), defaultdict[str, list[int]](list)
+    for p in sorted(postings, key=lambda p: (p.at_us, p.amount)):
+        own = seen[p.account]
+        if p.at_us < watermark_us:
+            values = {"n": len(own) + 1, "before": own[-1] if own else None, "total": sum(own) + p.amount}
+            found.append({"account": p.account, "amount": p.amount, "at": _instant(p.at_us), **values})
+            own.append(p.amount)
+    return found
+
+
 def _joining(**join: Any) -> Callable[[Job], Job]:
     """Join the postings with themselves, and sum up what each account's postings have met."""
     inputs = {"left": "postings AS left", "right": "postings AS right", "on": "account"}
@@ -406,6 +419,18 @@ BOOKS = {
         ("account",),
         None,
         _openings,
+        is_table=False,
+    ),
+    "running": Book(
+        lambda job: job.key_by("account").over(
+            n="row_number()",
+            before="lag(amount)",
+            total="sum(amount) rows unbounded preceding",
+            tie_break="amount",
+        ),
+        ("account", "n"),
+        None,
+        _running,
         is_table=False,
     ),
     "greater": Book(_joining(condition="left.amount < right.amount"), ("account",), None, _greater, readings=2),
