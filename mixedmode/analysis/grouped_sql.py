@@ -30,7 +30,15 @@ from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.grouping_sets import before_sets
 from mixedmode.analysis.kept_values import kept_values
 from mixedmode.analysis.query_text import before_group_by
-from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
+from mixedmode.analysis.window_columns import (
+    LAST_OF_WINDOW,
+    WINDOW_END,
+    WINDOW_START,
+    WINDOW_TIME,
+    bounds_of,
+    window_values,
+    with_windows,
+)
 from mixedmode.analysis.written_calls import as_written
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OverStep, SqlStep, TopStep
@@ -44,7 +52,6 @@ __all__ = ["GroupedSql", "aggregate_step", "distinct_step", "grouped_sql"]
 _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
 _WINDOW = "window"
-_WINDOW_TIME = "window_time"  # the event time of the results of windows
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
 
 
@@ -83,9 +90,10 @@ class GroupedSql:
             return
         if isinstance(self.step, OverStep):
             msg = (
-                f"{where}: OVER goes by event time, so its ORDER BY begins with the event time of the input, and other "
-                "columns may follow it. For the first rows by another order, write ROW_NUMBER and say how many are "
-                f"kept, as in QUALIFY n <= 3. found={self.time}, event_time={event_time}"
+                f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input; of results of "
+                "windows, with the end of the window, as in ORDER BY w.end. Other columns may follow. For the first rows "
+                "by another order, write ROW_NUMBER and say how many are kept, as in QUALIFY n <= 3. "
+                f"found={self.time}, event_time={event_time}"
             )
         elif is_of_results:
             msg = (
@@ -176,7 +184,7 @@ class _Grouping:
     def _time(self) -> str:
         """The name of the column that windows go by."""
         assert self._windowed is not None
-        return str(self._windowed.time.name()) if self._windowed.inner is None else _WINDOW_TIME
+        return str(self._windowed.time.name()) if self._windowed.inner is None else WINDOW_TIME
 
     def _check_sets(self) -> None:
         """Raise InvalidJobError for windows beside ROLLUP, CUBE or GROUPING SETS."""
@@ -263,7 +271,7 @@ class _Grouping:
         if self._windowed is not None:
             child = self._windowed.child
             if self._windowed.inner is not None:
-                (value,) = window_values(self._session, self._windowed.inner, ["end - INTERVAL '0.000001' SECOND"])
+                (value,) = window_values(self._session, self._windowed.inner, [LAST_OF_WINDOW])
                 time = {id_of(self._windowed.time): value}
                 wanted = [(replaced(self._session, column, time), name) for column, name in wanted]
         return selected(self._session, self._given, parts, wanted, child)

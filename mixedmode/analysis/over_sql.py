@@ -6,8 +6,8 @@ Example: `SELECT k, x - lag(x) OVER (PARTITION BY k ORDER BY at) AS more FROM t`
     step     key-by: [k], over: {columns: {lag_x: lag(x, 1)}}
     after    SELECT k, x - lag_x AS more FROM previous
 
-ORDER BY begins with the event time. Of rows that are equal in it, Spark puts any one first; the step orders them by
-their other columns.
+ORDER BY begins with the event time, which of results of windows is the end of the window. Of rows that are equal in it,
+Spark puts any one first; the step orders them by their other columns.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst import AnalysedQuery
-from mixedmode.analysis.catalyst_aggregates import top_of
+from mixedmode.analysis.catalyst_aggregates import has_windows, top_of
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_over import OverQuery, functions_of, is_column
 from mixedmode.analysis.catalyst_ranks import whole_number
@@ -25,7 +25,7 @@ from mixedmode.analysis.catalyst_texts import TextLostError
 from mixedmode.analysis.grouped_sql import GroupedSql
 from mixedmode.analysis.over_columns import after_text, column_names, read_columns
 from mixedmode.analysis.query_text import before_qualify
-from mixedmode.analysis.window_columns import bounds_of
+from mixedmode.analysis.window_columns import LAST_OF_WINDOW, WINDOW_TIME, bounds_of, window_values
 from mixedmode.analysis.written_sql import free_name, is_free, selected, types_of, with_text
 from mixedmode.config import OverStep, SqlStep
 from mixedmode.config.calls import quoted
@@ -73,16 +73,21 @@ def over_sql(session: SparkSession, query: AnalysedQuery, step: SqlStep, *, name
         return None
     over = OverQuery.of(session, plan, {id_of(one): one.toAttribute() for one in functions})
     _check_query(over, functions, where)
-    names = column_names(over, ())
+    end_of = _window_of_order(over)
+    names = column_names(over, () if end_of is None else (WINDOW_TIME,))
     results = _result_names(over, functions, [*names.values()])
     windows = over.windows
     is_key = any(number in over.keys for number in windows)
     bounds = bounds_of({number: names[number] for number in windows}, names.values(), is_key=is_key)
     made_of = {number: bounds.get(number, (own,)) for number, own in names.items()}
     try:
-        before = selected(session, step, parts, read_columns(session, over, made_of), over.source)
-        calls = {results[id_of(one)]: _call(one.child(), names, where) for one in functions}
+        read = read_columns(session, over, made_of)
         time, *ties = [column for number, *_ in over.order for column in made_of[number]]
+        if end_of is not None:
+            (value,) = window_values(session, end_of, [LAST_OF_WINDOW])
+            read, time = [*read, (value, WINDOW_TIME)], WINDOW_TIME
+        before = selected(session, step, parts, read, over.source)
+        calls = {results[id_of(one)]: _call(one.child(), names, where) for one in functions}
         keys = list(dict.fromkeys(column for number in over.keys for column in made_of[number]))
         settings = {"over": {"columns": calls, "tie-break": ties}} | ({"key-by": keys} if keys else {})
         keyed = OverStep.model_validate(settings)
@@ -120,6 +125,13 @@ def _check_query(over: OverQuery, functions: Sequence[_Java], where: str) -> Non
             "ORDER BY is ascending: in another order, a row would change whenever a later one comes."
         )
         raise InvalidJobError(f"{where}: {_NUMBERED}" if only_numbers else msg)
+
+
+def _window_of_order(over: OverQuery) -> _Java | None:
+    """Return the column of windows by whose end ORDER BY begins; None if it begins with another column."""
+    _, value = over.columns[over.order[0][0]]
+    is_end = kind_of(value) == "GetStructField" and value.ordinal() == 1
+    return value.child() if is_end and has_windows(over.source, value.child()) else None
 
 
 def _result_names(over: OverQuery, functions: Sequence[_Java], taken: Sequence[str]) -> dict[int, str]:

@@ -68,8 +68,8 @@ _OVER_RECORDS: Mapping[str, str] = {
     "ScriptTransformation": "Use a map step, whose class sees the rows.",
     "Sort": "Sort the rows where the output is read.",
     "Window": (
-        "Write functions with OVER in a query of their own in parentheses, in the order of the event time; ROW_NUMBER in "
-        "another order as its only one, with WHERE n <= 3 around it; or use a process step."
+        "Write functions with OVER in a query of their own in parentheses, in the order of the event time; ROW_NUMBER "
+        "in another order as its only one, with WHERE n <= 3 around it; or use a process step."
     ),
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
 }

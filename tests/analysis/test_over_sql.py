@@ -48,7 +48,7 @@ TEXTS: Mapping[str, Collection[Row]] = {
     f"SELECT k, x, lag(x) OVER {W} AS b, sum(x) OVER {W} AS s, count(*) OVER {W} AS n FROM s": added(
         before, total, len
     ),
-    f"SELECT k, x, sum(x) OVER {TWO} AS s, last(x) IGNORE NULLS OVER w AS v, rank() OVER w AS r FROM s WINDOW w AS {W}": (
+    f"SELECT k, x, sum(x) OVER {TWO} AS s, last(x) IGNORE NULLS OVER w AS v, rank() OVER w FROM s WINDOW w AS {W}": (
         added(lambda values: total(values[-2:]), newest, len)
     ),
     f"SELECT k, x, x - lag(x + 1, 1) OVER {W} AS more, row_number() OVER {W} FROM s WHERE x > 0": [
@@ -69,6 +69,12 @@ TEXTS: Mapping[str, Collection[Row]] = {
     f"FROM s |> EXTEND avg(x) OVER {W} AS m |> WHERE m > 1 |> SELECT k, m": [
         (k, m) for k, _, m in added(lambda values: mean([one for one in values if one is not None] or [0.0])) if m > 1
     ],
+    "SELECT k, n - lag(n) OVER (PARTITION BY k ORDER BY w.end) AS more FROM "
+    "(SELECT k, window(at, '3 minutes') AS w, count(*) AS n FROM s GROUP BY ALL)": [
+        (k, n - b if b else None)
+        for k, counts in {"a": [1, 1], None: [1, 1], "b": [1], "c": [1], "d": [1]}.items()
+        for b, n in zip([None, *counts], counts, strict=False)
+    ],
     "SELECT k, lag(x) OVER (PARTITION BY k ORDER BY at) AS b FROM e": [],
 }
 
@@ -85,7 +91,7 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
         ("SELECT sum(x) OVER (PARTITION BY k) AS n FROM s", "it needs ORDER BY with the event time"),
         (
             "SELECT sum(x) OVER (PARTITION BY k ORDER BY x) AS n FROM s",
-            "its ORDER BY begins with the event time of the",
+            "Its ORDER BY begins with the event time of the input",
         ),
         (
             "SELECT sum(x) OVER (PARTITION BY k ORDER BY at DESC) AS n FROM s",
@@ -112,7 +118,7 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
         ),
         (
             "SELECT k, lag(n) OVER (PARTITION BY k ORDER BY n) AS m FROM (SELECT k, count(*) AS n FROM s GROUP BY k)",
-            "its ORDER BY begins with the event time of the",
+            "Its ORDER BY begins with the event time of the input",
         ),
     ],
 )
