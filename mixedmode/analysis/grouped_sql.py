@@ -90,9 +90,9 @@ class GroupedSql:
             return
         if isinstance(self.step, OverStep):
             msg = (
-                f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input; of results of "
-                "windows, with the end of the window, as in ORDER BY w.end. Other columns may follow. For the first rows "
-                "by another order, write ROW_NUMBER and say how many are kept, as in QUALIFY n <= 3. "
+                f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input, and of "
+                "results of windows with the end of the window, as in ORDER BY w.end. Other columns may follow. For "
+                "the first rows by another order, write ROW_NUMBER and say how many are kept, as in QUALIFY n <= 3. "
                 f"found={self.time}, event_time={event_time}"
             )
         elif is_of_results:
