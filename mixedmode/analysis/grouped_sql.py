@@ -30,10 +30,18 @@ from mixedmode.analysis.catalyst_windows import window_settings
 from mixedmode.analysis.grouping_sets import before_sets
 from mixedmode.analysis.kept_values import kept_values
 from mixedmode.analysis.query_text import before_group_by
-from mixedmode.analysis.window_columns import WINDOW_END, WINDOW_START, bounds_of, window_values, with_windows
+from mixedmode.analysis.window_columns import (
+    LAST_OF_WINDOW,
+    WINDOW_END,
+    WINDOW_START,
+    WINDOW_TIME,
+    bounds_of,
+    window_values,
+    with_windows,
+)
 from mixedmode.analysis.written_calls import as_written
 from mixedmode.analysis.written_sql import free_name, is_free, item, selected, types_of, with_text
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, SqlStep, TopStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OverStep, SqlStep, TopStep
 from mixedmode.config.calls import COLLECTING, AggregateCall, quoted
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
@@ -44,21 +52,20 @@ __all__ = ["GroupedSql", "aggregate_step", "distinct_step", "grouped_sql"]
 _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
 _WINDOW = "window"
-_WINDOW_TIME = "window_time"  # the event time of the results of windows
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
 
 
 @dataclass(frozen=True, slots=True)
 class GroupedSql:
-    """The steps that a sql step with a GROUP BY, a DISTINCT or a ROW_NUMBER means.
+    """The steps that a sql step with a GROUP BY, a DISTINCT or OVER means.
 
     before: returns the columns that `step` reads. after: makes rows of the results of `step`; None if these are the
-    rows already. types: {column: its type} of the rows. time: the column that the windows go by, if there are any.
+    rows already. types: {column: its type} of the rows. time: the column that windows or OVER go by, if there are any.
     windows: the column of the rows that has these windows, if one has.
     """
 
     before: SqlStep
-    step: KeyedAggregateStep | DeduplicateStep | TopStep
+    step: KeyedAggregateStep | DeduplicateStep | TopStep | OverStep
     after: SqlStep | None
     types: Mapping[str, str]
     time: str | None = None
@@ -74,14 +81,21 @@ class GroupedSql:
         return replace(self, step=step, after=self.after or with_text(self.before, after))
 
     def check_time(self, event_time: str | None, where: str, *, is_of_results: bool) -> None:
-        """Raise InvalidJobError, beginning with `where`, if the windows go by another column than the event time.
+        """Raise InvalidJobError, beginning with `where`, if windows or OVER go by another column than the event time.
 
         event_time: that of the input of the step; None if it has none. is_of_results: the input is made of the results
         of a keyed step.
         """
         if self.time is None or (event_time is not None and event_time.lower() == self.time.lower()):
             return
-        if is_of_results:
+        if isinstance(self.step, OverStep):
+            msg = (
+                f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input, and of "
+                "results of windows with the end of the window, as in ORDER BY w.end. Other columns may follow. For "
+                "the first rows by another order, write ROW_NUMBER and say how many are kept, as in QUALIFY n <= 3. "
+                f"found={self.time}, event_time={event_time}"
+            )
+        elif is_of_results:
             msg = (
                 f"{where}: windows go by event time, and this column of the results of a keyed step is none. Pairs of "
                 "a join have the event time of a side if its conditions bound the distance of the two times, below and "
@@ -170,7 +184,7 @@ class _Grouping:
     def _time(self) -> str:
         """The name of the column that windows go by."""
         assert self._windowed is not None
-        return str(self._windowed.time.name()) if self._windowed.inner is None else _WINDOW_TIME
+        return str(self._windowed.time.name()) if self._windowed.inner is None else WINDOW_TIME
 
     def _check_sets(self) -> None:
         """Raise InvalidJobError for windows beside ROLLUP, CUBE or GROUPING SETS."""
@@ -257,7 +271,7 @@ class _Grouping:
         if self._windowed is not None:
             child = self._windowed.child
             if self._windowed.inner is not None:
-                (value,) = window_values(self._session, self._windowed.inner, ["end - INTERVAL '0.000001' SECOND"])
+                (value,) = window_values(self._session, self._windowed.inner, [LAST_OF_WINDOW])
                 time = {id_of(self._windowed.time): value}
                 wanted = [(replaced(self._session, column, time), name) for column, name in wanted]
         return selected(self._session, self._given, parts, wanted, child)

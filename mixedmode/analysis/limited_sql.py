@@ -14,8 +14,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_objects import columns_of, id_of, items_of, kind_of
+from mixedmode.analysis.catalyst_over import directions
 from mixedmode.analysis.catalyst_plans import analysed_plan, without_with
-from mixedmode.analysis.catalyst_ranks import directions, whole_number
+from mixedmode.analysis.catalyst_ranks import whole_number
 from mixedmode.analysis.catalyst_texts import have_same_rows
 from mixedmode.analysis.query_text import OrderedQuery, ordered_queries
 from mixedmode.analysis.written_sql import unused_name

@@ -49,7 +49,7 @@ class Query:
     start, end: its positions. body: where it begins after WITH. select, from_: positions of the last SELECT and of its
     FROM. groups: (SELECT, FROM, the end before it) of each GROUP BY. distinct, qualify, having, limit: positions of
     DISTINCT, QUALIFY, HAVING and LIMIT. order: that of the last ORDER BY. operators: those between its parts. pipes:
-    positions of |>. aggregates: it calls an aggregate function. has_ranks: it has ROW_NUMBER.
+    positions of |>. aggregates: it calls an aggregate function. has_over: it has OVER.
     """
 
     start: int
@@ -67,7 +67,7 @@ class Query:
     operators: list[Operator] = field(default_factory=list)
     pipes: list[int] = field(default_factory=list)
     aggregates: bool = False
-    has_ranks: bool = False
+    has_over: bool = False
     definitions: list[Definition] = field(default_factory=list)
     is_recursive: bool = False
     defines: bool = False
@@ -90,8 +90,8 @@ class Query:
                 self.from_ = position
             case _, ("qualify" | "having" | "limit"):
                 {"qualify": self.qualify, "having": self.having, "limit": self.limit}[token].append(position)
-            case _, "row_number":
-                self.has_ranks = True
+            case _, "over":
+                self.has_over = True
             case "group", "by":
                 self.groups.append((self.select, self.from_, start))
             case "order", "by":
@@ -126,9 +126,9 @@ class Query:
 
     @property
     def is_grouped(self) -> bool:
-        """True if the query itself has an aggregate, a DISTINCT, a ROW_NUMBER, or an operator that keeps a row once."""
+        """True if the query itself has an aggregate, a DISTINCT, OVER, or an operator that keeps a row once."""
         has_sets = any(not one.words.endswith("ALL") for one in self.operators)
-        has_groups = bool(self.groups or self.distinct) or self.aggregates or self.has_ranks
+        has_groups = bool(self.groups or self.distinct) or self.aggregates or self.has_over
         return has_sets or (self._is_query and has_groups)
 
     @property
@@ -150,7 +150,7 @@ class Query:
         self.end = position
         if not self._is_query:
             self.outer.aggregates |= self.aggregates
-            self.outer.has_ranks |= self.has_ranks
+            self.outer.has_over |= self.has_over
         return self.outer
 
 

@@ -68,8 +68,8 @@ _OVER_RECORDS: Mapping[str, str] = {
     "ScriptTransformation": "Use a map step, whose class sees the rows.",
     "Sort": "Sort the rows where the output is read.",
     "Window": (
-        "Use ROW_NUMBER as the only window function of a query in parentheses, with WHERE n <= 3 "
-        "around it; key-by with an aggregate such as first, last or max_by; or a process step."
+        "Write functions with OVER in a query of their own in parentheses, in the order of the event time; ROW_NUMBER "
+        "in another order as its only one, with WHERE n <= 3 around it; or use a process step."
     ),
     "EventTimeWatermark": "Set `event-time` and `watermark` on the source.",
 }

@@ -12,6 +12,7 @@ from mixedmode.analysis.distinct_sql import distinct_sql
 from mixedmode.analysis.grouped_sql import GroupedSql, grouped_sql
 from mixedmode.analysis.joined_sql import joined_sql
 from mixedmode.analysis.keyed_steps import check_alike
+from mixedmode.analysis.over_sql import over_sql
 from mixedmode.analysis.plan import Node, nodes_of
 from mixedmode.analysis.problems import collecting
 from mixedmode.analysis.ranked_sql import ranked_sql
@@ -123,7 +124,7 @@ def _windows_in(rows: DataFrame, plan: Node, given: Relation) -> str | None:
 def parts_of(
     session: SparkSession, step: SqlStep, readable: SqlReads, name: str, where: str, *, limit: int | None = None
 ) -> GroupedSql | JoinedRows | None:
-    """Return the steps that a sql step with a GROUP BY, a DISTINCT, a ROW_NUMBER or a join of two inputs means.
+    """Return the steps that a sql step with a GROUP BY, a DISTINCT, OVER or a join of two inputs means.
 
     None if it has none, or is refused. name: that of the keyed step of a GROUP BY. limit: see `ranked_sql`. Raise
     InvalidJobError for one that no keyed step is.
@@ -138,6 +139,7 @@ def parts_of(
                 return None
             return (
                 ranked_sql(session, query, step, name=name, where=where, limit=limit)
+                or over_sql(session, query, step, name=name, where=where)
                 or grouped_sql(session, query, step, name=name, where=where)
                 or distinct_sql(session, query, step, name=name, where=where)
                 or joined_sql(session, query, frames, readable.tables, where)

@@ -1,6 +1,6 @@
 """The rows of a sql step, whose text may be several steps.
 
-A query in parentheses with a GROUP BY, a DISTINCT, a UNION or a ROW_NUMBER is a text of its own. The text around it
+A query in parentheses with a GROUP BY, a DISTINCT, a UNION or OVER is a text of its own. The text around it
 reads its rows:
 
     SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)) GROUP BY day

@@ -22,10 +22,12 @@ from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.operators.window import WINDOW_BOUNDS
 
-__all__ = ["WINDOW_END", "WINDOW_START", "bounds_of", "window_values", "with_windows"]
+__all__ = ["LAST_OF_WINDOW", "WINDOW_END", "WINDOW_START", "WINDOW_TIME", "bounds_of", "window_values", "with_windows"]
 
 _Java = Any  # an object of the JVM
 
+WINDOW_TIME = "window_time"  #: the event time of the results of windows
+LAST_OF_WINDOW = "end - INTERVAL '0.000001' SECOND"  #: its value, over the fields of a window
 WINDOW_START, WINDOW_END = (field.name for field in WINDOW_BOUNDS)
 _COLUMN = "w"
 

@@ -1,4 +1,4 @@
-"""The sql steps that are written for a GROUP BY or a ROW_NUMBER: names, items of SELECT, and the text before it."""
+"""The sql steps that are written for a GROUP BY or OVER: names, items of SELECT, and the text before it."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence

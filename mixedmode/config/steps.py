@@ -44,7 +44,7 @@ RANK_COLUMN = "rank"
 _IN_PARENTHESES = r"\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 _GAP = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"
 _KEYED = re.compile(
-    r"\b(?:group\s+by|select\s+distinct|row_number|limit|join|(?:union|intersect|except|minus)(?!\s+all\b))\b"
+    r"\b(?:group\s+by|select\s+distinct|over|limit|join|(?:union|intersect|except|minus)(?!\s+all\b))\b"
     rf"|\b(?:{'|'.join(sorted(AGGREGATE_WORDS))})\s*\("
     rf"|\bfrom\b(?:[^()]|{_IN_PARENTHESES})*,|\b(?:in|exists){_GAP}\({_GAP}(?:select|with|from|table|\()",
     re.IGNORECASE | re.DOTALL,
@@ -62,7 +62,7 @@ class SqlStep(Reading):
 
     @property
     def may_be_keyed(self) -> bool:
-        """True if the text has an aggregate, UNION, ROW_NUMBER, LIMIT, a join, IN or EXISTS with a query, and so on.
+        """True if the text has an aggregate, UNION, OVER, LIMIT, a join, IN or EXISTS with a query, and so on.
 
         Then the step may have state and subtasks. Only Spark knows for certain.
         """

@@ -41,20 +41,32 @@ class Places:
         """The number of each row within its key, from 0, (n,)."""
         return np.arange(len(self.codes)) + (self.before - self.starts)[self.codes]
 
+    @cached_property
+    def _in_table(self) -> Int64s:
+        """How many rows of its key the table has before each row, (n,)."""
+        return np.arange(len(self.codes)) - self.starts[self.codes]
+
+    @cached_property
+    def _kept_ends(self) -> Int64s:
+        """Where the kept rows of each key end among the joined rows, (k,)."""
+        return np.cumsum(self.kept)
+
     def rows_before(self, by: int) -> tuple[Int64s, Bools]:
         """Return the row `by` rows before each row: (n,) its index among the joined rows, and whether it exists.
 
         The joined rows are those that are kept, key by key, then those of the table.
         """
-        return self.back(np.arange(len(self.codes)), by)
+        if self._kept_ends[-1] > 0:
+            return self.back(np.arange(len(self.codes)), by)
+        exists = self._in_table >= by  # as in most tables of a backlog
+        return np.where(exists, np.arange(-by, len(self.codes) - by), 0), exists
 
     def back(self, rows: Int64s, by: Int64s | int) -> tuple[Int64s, Bools]:
         """Return the same for some rows of the table (m,), each with a number of its own."""
         codes = self.codes[rows]
-        missing = self.starts[codes] - (rows - by)  # rows that the table lacks
-        ends = np.cumsum(self.kept)
+        missing = by - self._in_table[rows]  # rows that the table lacks
         exists = missing <= self.kept[codes]
-        indices = np.where(missing <= 0, (ends[-1] if len(ends) else 0) + rows - by, ends[codes] - missing)
+        indices = np.where(missing <= 0, self._kept_ends[-1] + rows - by, self._kept_ends[codes] - missing)
         return np.where(exists, indices, 0), exists
 
     def last_rows(self, most: int) -> tuple[Int64s, Int64s]:
