@@ -23,6 +23,7 @@ from mixedmode.operators.over.running import (
 __all__ = ["OverColumn", "SortedRows"]
 
 _RANK_TYPE = pa.int32()  # as Spark's
+_RANK_MAX = 2**31 - 1
 _RANKS = frozenset({"row_number", "rank", "dense_rank"})
 
 
@@ -167,10 +168,21 @@ class OverColumn:
     def _rank(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         places = rows.places
         if self.function == "row_number":
-            return pa.array(places.numbers + 1).cast(_RANK_TYPE), []
+            return self._int(places.numbers + 1), []
         firsts = np.append(0, rows.last_of_blocks[:-1] + 1)
         if self.function == "rank":
-            return pa.array(places.numbers[firsts][rows.blocks] + 1).cast(_RANK_TYPE), []
+            return self._int(places.numbers[firsts][rows.blocks] + 1), []
         before = kept[0].fill_null(0).to_numpy()
         ranks = rows.blocks - (rows.blocks[places.starts] - before)[places.codes] + 1
-        return pa.array(ranks).cast(_RANK_TYPE), [pa.array(ranks[places.ends - 1])]
+        return self._int(ranks), [pa.array(ranks[places.ends - 1])]
+
+    def _int(self, numbers: Int64s) -> pa.Array:
+        """Return ranks (n,) as an int. Raise InvalidJobError for one that does not fit."""
+        if numbers.max(initial=0) > _RANK_MAX:
+            msg = (
+                f"{self.name}: {self.function} is too large for its type, and a wrong number would be worse than none. "
+                "Use count(*) rows unbounded preceding, which is a bigint and has the number of each row. "
+                f"type=int, greatest={int(numbers.max())}"
+            )
+            raise InvalidJobError(msg)
+        return pa.array(numbers).cast(_RANK_TYPE)

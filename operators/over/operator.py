@@ -140,7 +140,8 @@ class OverOperator(OperatorBase):
             counts = counts_of(found.values)
             packed = without_prefix(found.keys, PREFIX_BYTES + TIME_BYTES)
             entries = pa.table([pa.array(found.groups()), packed], names=[KEY_GROUP_COLUMN, KEY_COLUMN])
-            yield sort_table(take_rows(entries, np.repeat(np.arange(len(counts)), counts)))
+            is_plain = (counts == 1).all()
+            yield sort_table(entries if is_plain else take_rows(entries, np.repeat(np.arange(len(counts)), counts)))
 
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Yield the rows that are emitted. Write what is kept of the keys, and the rows that wait."""

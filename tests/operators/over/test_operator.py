@@ -17,6 +17,8 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.keys import KeyGroupRange, KeySchema
 from mixedmode.operators.interface import Batch, SubtaskContext
 from mixedmode.operators.over import OverColumn, OverOperator
+from mixedmode.operators.over.columns import SortedRows
+from mixedmode.operators.over.places import Places
 from mixedmode.operators.top import OrderColumn, RowLayout
 from mixedmode.sort import sort_table
 from mixedmode.state import MemoryBackend
@@ -195,6 +197,14 @@ def test_a_sum_that_is_too_large_is_refused(frame: str) -> None:
     harness = harness_of(operator_of({"total": call_of(f"sum(x){frame}")}))
     with pytest.raises(InvalidJobError, match="total: sum is too large for its result type"):
         harness.feed([row(1, 2**62), row(2, 2**62)], watermark=10)
+
+
+@pytest.mark.parametrize("function", ["row_number", "rank", "dense_rank"])
+def test_a_rank_that_is_too_large_is_refused(function: str) -> None:
+    one, before = np.zeros(1, np.int64), np.array([2**31 - 1])
+    rows = SortedRows(Places(one, one, before, one), {}, one, one)
+    with pytest.raises(InvalidJobError, match=f"n: {function} is too large for its type.* greatest=2147483648"):
+        OverColumn("n", function).of(rows, [pa.array(before)])
 
 
 def test_a_sum_of_decimals_is_refused() -> None:
