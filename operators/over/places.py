@@ -43,12 +43,12 @@ class Places:
 
     @cached_property
     def _in_table(self) -> Int64s:
-        """How many rows of its key the table has before each row, (n,)."""
+        """The number of rows of its key that the table has before each row, (n,)."""
         return np.arange(len(self.codes)) - self.starts[self.codes]
 
     @cached_property
     def _kept_ends(self) -> Int64s:
-        """Where the kept rows of each key end among the joined rows, (k,)."""
+        """The end of the kept rows of each key among the joined rows, (k,)."""
         return np.cumsum(self.kept)
 
     def rows_before(self, by: int) -> tuple[Int64s, Bools]:
