@@ -66,6 +66,8 @@ _INSTEAD: Mapping[str, str] = {
     "WithCTE": "Make a temporary view, or a subquery after FROM, of what WITH defines.",
     "UpdateEventTimeWatermarkColumn": "Write the job as steps, with event_time of .process(...), instead of "
     "eventTimeColumnName.",
+    "Window": "Write the query before it as a job, and what is over the rows of a key as .key_by(...).over(...), or in "
+    "a .sql(...).",
     "View": "Begin the query with spark.readStream.",
 }
 

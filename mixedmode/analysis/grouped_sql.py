@@ -90,10 +90,10 @@ class GroupedSql:
             return
         if isinstance(self.step, OverStep):
             msg = (
-                f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input, and of "
-                "results of windows with the end of the window, as in ORDER BY w.end. Other columns may follow. For "
-                "the first rows by another order, write ROW_NUMBER and say how many are kept, as in QUALIFY n <= 3. "
-                f"found={self.time}, event_time={event_time}"
+                f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input, under its "
+                "own name, or with the end of a window, as in ORDER BY w.end. Rows that change, such as those of a "
+                "GROUP BY without windows, have no event time. For the first rows by another order, write ROW_NUMBER and say "
+                f"how many are kept, as in QUALIFY n <= 3. found={self.time}"
             )
         elif is_of_results:
             msg = (

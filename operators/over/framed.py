@@ -83,6 +83,7 @@ class Framed:
         is_valid = None
         if self.joined is not None and self.joined.null_count and not nulls_count:
             is_valid = pc.is_valid(self.joined).to_numpy(zero_copy_only=False)
-        for by in range(self.first, self.last - 1, -1):
+        most = int(self.places.numbers.max(initial=0))  # no row has more rows before it
+        for by in range(min(self.first, most), self.last - 1, -1):
             indices, exists = self.places.rows_before(by)
             yield indices, exists if is_valid is None or not len(is_valid) else exists & is_valid[indices]

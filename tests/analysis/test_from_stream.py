@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every Spark program uses
 
 from mixedmode.config import DeduplicateStep, SqlStep
@@ -218,6 +218,10 @@ def plus_one(value: int) -> str:
         (lambda d: sql_of(d, "WITH c AS (SELECT k FROM d) SELECT * FROM c"), "a temporary view, .* found=WithCTE"),
         (lambda d: sql_of(d, "SELECT k FROM d WHERE EXISTS (SELECT 1)"), "does not read the text .* found=SELECT k"),
         (lambda d: d.limit(3), "Use key-by with top .* found=GlobalLimit"),
+        (
+            lambda d: d.select(F.lag("v").over(Window.partitionBy("k").orderBy("at"))),
+            r"as \.key_by\(\.\.\.\)\.over\(\.\.\.\), .* found=Window",
+        ),
         (lambda d: d.withWatermark("at", "1 hour"), "call withWatermark once. found=a second withWatermark"),
         (lambda d: d.select(F.udf(plus_one, useArrow=False)("v")), "does not read the text .* found=.*plus_one"),
         (lambda d: d.select(F.transform(F.array("v"), lambda x: x + 1)), "does not read the text .* found="),

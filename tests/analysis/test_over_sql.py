@@ -91,7 +91,7 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
         ("SELECT sum(x) OVER (PARTITION BY k) AS n FROM s", "it needs ORDER BY with the event time"),
         (
             "SELECT sum(x) OVER (PARTITION BY k ORDER BY x) AS n FROM s",
-            "Its ORDER BY begins with the event time of the input",
+            "Its ORDER BY begins with the event time of the input, under",
         ),
         (
             "SELECT sum(x) OVER (PARTITION BY k ORDER BY at DESC) AS n FROM s",
@@ -118,7 +118,11 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
         ),
         (
             "SELECT k, lag(n) OVER (PARTITION BY k ORDER BY n) AS m FROM (SELECT k, count(*) AS n FROM s GROUP BY k)",
-            "Its ORDER BY begins with the event time of the input",
+            "Its ORDER BY begins with the event time of the input, under",
+        ),
+        (
+            "SELECT k, lag(x) OVER (PARTITION BY k ORDER BY t) AS b FROM (SELECT k, x, at AS t FROM s)",
+            "event time of the input, under its own name",
         ),
     ],
 )

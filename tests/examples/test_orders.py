@@ -26,7 +26,7 @@ def test_history_and_live_orders_end_in_the_table_that_plain_python_gives(
     command += [str(part) for pair in sizes.items() for part in pair]
     command += ["--set", "spark.driver.memory=1g"]
     environment = {**os.environ, **servers}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
     assert "0 of them differ from plain Python" in done.stdout, said
