@@ -92,8 +92,8 @@ class GroupedSql:
             msg = (
                 f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input, under its "
                 "own name, or with the end of a window, as in ORDER BY w.end. Rows that change, such as those of a "
-                "GROUP BY without windows, have no event time. For the first rows by another order, write ROW_NUMBER and say "
-                f"how many are kept, as in QUALIFY n <= 3. found={self.time}"
+                "GROUP BY without windows, have no event time. For the first rows by another order, write ROW_NUMBER "
+                f"and say how many are kept, as in QUALIFY n <= 3. found={self.time}"
             )
         elif is_of_results:
             msg = (
