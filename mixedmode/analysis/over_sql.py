@@ -30,6 +30,7 @@ from mixedmode.analysis.written_sql import free_name, is_free, selected, types_o
 from mixedmode.config import OverStep, SqlStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.over_calls import OverCall
+from mixedmode.durations import format_duration_ms
 from mixedmode.errors import InvalidJobError
 
 __all__ = ["over_sql"]
@@ -200,8 +201,20 @@ def _bound(bound: _Java) -> str:
     kind = kind_of(bound)
     if kind in _BOUNDS:
         return _BOUNDS[kind]
-    number = whole_number(bound.child() if kind == "UnaryMinus" else bound)
+    literal = bound.child() if kind == "UnaryMinus" else bound
+    if kind_of(literal.dataType()) == "DayTimeIntervalType":
+        return _span(literal, is_before=kind == "UnaryMinus")
+    number = whole_number(literal)
     if number is None:
         return str(bound.sql())
     number = -number if kind == "UnaryMinus" else number
     return "current row" if number == 0 else f"{abs(number)} {'preceding' if number < 0 else 'following'}"
+
+
+def _span(interval: _Java, *, is_before: bool) -> str:
+    """Return the words of a bound at an interval before or after the row's time."""
+    micros = interval.value() if kind_of(interval) == "Literal" else None
+    if micros is None or micros % 1000:
+        return str(interval.sql())
+    side = "preceding" if is_before == (micros > 0) else "following"
+    return f"{format_duration_ms(abs(int(micros)) // 1000)} {side}"

@@ -14,6 +14,7 @@ from typing import Self
 from mixedmode.config.call_texts import closing, pieces
 from mixedmode.config.calls import column_in
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
 __all__ = ["FRAME_ROWS_MAX", "OVER_FUNCTIONS", "OverCall"]
@@ -45,6 +46,13 @@ _ROWS = re.compile(
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"range\s+(?:between\s+)?unbounded\s+preceding(?:\s+and\s+current\s+row)?", re.IGNORECASE)
+_SPAN = re.compile(
+    r"range\s+(?:between\s+)?(?:interval\s+)?(?:'(?P<quoted>\d{1,9})'|(?P<number>\d{1,9}))\s*"
+    r"(?P<unit>second|minute|hour|day|week)s?\s+preceding(?:\s+and\s+current\s+row)?"
+    r"|range\s+(?:between\s+)?(?P<span>\d+[a-z]\w*)\s+preceding(?:\s+and\s+current\s+row)?",
+    re.IGNORECASE | re.ASCII,
+)
+_UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 _FRAME = "rows between 9 preceding and current row"
 
@@ -56,6 +64,7 @@ class OverCall:
     `first`: how many rows before a row its frame begins; None: at the first row of the key. `last`: how many rows
     before a row its frame ends. `lag` reads the row `last` rows before. `has_peers`: the frame has all rows whose order
     is that of the row, too; it is set for a frame of `range`. `ignores_nulls`: of first_value and last_value.
+    `span_ms`: how long before a row, in event time, its frame begins.
     """
 
     function: str
@@ -64,11 +73,13 @@ class OverCall:
     last: int = 0
     has_peers: bool = False
     ignores_nulls: bool = False
+    span_ms: int | None = None
 
     def __post_init__(self) -> None:
         assert self.function in OVER_FUNCTIONS, self.function
         assert (self.argument is None) == (self.function in _RANKS) or self.function == "count", self.function
         assert not self.has_peers or (self.first is None and self.last == 0), self
+        assert self.span_ms is None or self.has_peers, self
         assert not self.ignores_nulls or self.function in _EDGES, self.function
 
     def __str__(self) -> str:
@@ -77,7 +88,9 @@ class OverCall:
         if self.function == "lag":
             return f"lag({self.argument}, {self.last})"
         nulls = " ignore nulls" if self.ignores_nulls else ""
-        if self.has_peers:
+        if self.span_ms is not None:
+            frame = f" range between {format_duration_ms(self.span_ms)} preceding and current row"
+        elif self.has_peers:
             frame = ""
         else:
             first = "unbounded" if self.first is None else self.first
@@ -120,9 +133,11 @@ class OverCall:
                 msg = f"{function} has no frame: it goes by the rows before a row. Remove it. found={frame}"
                 raise InvalidJobError(msg)
             return cls._of_places(function, arguments, text)
-        first, last, has_peers = _bounds(frame, text)
         argument = _argument(function, arguments, text)
-        return cls(function, argument, first, last, has_peers, ignores_nulls)
+        span_ms = _span_ms(frame)
+        if span_ms is not None:
+            return cls(function, argument, has_peers=True, ignores_nulls=ignores_nulls, span_ms=span_ms)
+        return cls(function, argument, *_bounds(frame, text), ignores_nulls)
 
     @classmethod
     def _of_places(cls, function: str, arguments: list[str], text: str) -> Self:
@@ -163,6 +178,16 @@ def _argument(function: str, arguments: list[str], text: str) -> str | None:
     return arguments[0]
 
 
+def _span_ms(frame: str) -> int | None:
+    """Return the span of time that a frame has; None if it is another frame."""
+    found = _SPAN.fullmatch(frame)
+    if found is None:
+        return None
+    if found["span"] is not None:
+        return parse_duration_ms(found["span"].lower())
+    return int(found["quoted"] or found["number"]) * _UNITS_MS[found["unit"].lower()]
+
+
 def _bounds(frame: str, text: str) -> tuple[int | None, int, bool]:
     """Return how many rows before a row its frame begins, where it ends, and whether it has the row's peers."""
     if not frame or _RANGE.fullmatch(frame):
@@ -170,8 +195,9 @@ def _bounds(frame: str, text: str) -> tuple[int | None, int, bool]:
     found = _ROWS.fullmatch(frame)
     if found is None:
         msg = (
-            f"this is no frame that is known here. Write rows between N preceding and current row, where N is a number "
-            f"or unbounded; or end it with M preceding. found={frame}"
+            "this is no frame that is known here. Write rows between N preceding and current row, where N is a number "
+            "or unbounded; or end it with M preceding; or range between interval 1 hour preceding and current row. "
+            f"found={frame}"
         )
         raise InvalidJobError(msg)
     first = None if found["first"].lower() == "unbounded" else int(found["first"])

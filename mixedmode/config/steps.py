@@ -275,6 +275,13 @@ class OverStep(Keyed):
         yield from self._parallelism_findings()
         for output, owner in repeated(self.over.columns, dict.fromkeys(self.key_columns, "a key column")):
             yield ("over", "columns", output), f": {owner} has this name already (case does not count). Choose another."
+        for output, call in self.over.columns.items():
+            if call.span_ms is not None and self.over.tie_break:
+                text = (
+                    ": a frame of a span of time has all rows of one event time, and `tie-break` orders them. Put this "
+                    "column into a step of its own, without `tie-break`."
+                )
+                yield ("over", "columns", output), text
 
 
 class JoinStep(TwoInputStep):

@@ -42,6 +42,9 @@ def ordered_state(stage: KeyedStage, operator: Ordered) -> str:
         case OverOperator():
             rows = operator.kept_layout.rows_max
             last = f" and the last {counted(rows, 'row')}" if rows else ""
+            span_us = operator.kept_layout.span_us
+            if span_us is not None:
+                last += f" and those of the last {format_duration_ms(span_us // 1000)}"
             return f"the values so far{last}{_of_a_key(stage)}, and rows that the watermark has not passed"
 
 

@@ -38,8 +38,9 @@ def over_column(name: str, call: OverCall, columns: RankedColumns, where: str) -
             )
             raise InvalidJobError(msg)
     data_type = None if place is None else fields[place].type
+    span_us = None if call.span_ms is None else 1000 * call.span_ms
     frame = (call.first, call.last, call.has_peers)
-    found = OverColumn(name, call.function, place, data_type, *frame, call.ignores_nulls)
+    found = OverColumn(name, call.function, place, data_type, *frame, call.ignores_nulls, span_us)
     found.check(where)
     return found
 

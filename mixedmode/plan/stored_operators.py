@@ -259,6 +259,7 @@ def _over_column(column: OverColumn) -> dict[str, object]:
         "rows": [column.first, column.last],
         "peers": column.has_peers,
         "ignore-nulls": column.ignores_nulls,
+        "span-us": column.span_us,
     }
 
 
@@ -266,7 +267,7 @@ def _over_column_from(stored: Described) -> OverColumn:
     data_type = None if stored["type"] is None else type_named(stored["type"])
     first, last = stored["rows"]
     own = (stored["name"], stored["function"], stored["argument"], data_type)
-    return OverColumn(*own, first, last, stored["peers"], stored["ignore-nulls"])
+    return OverColumn(*own, first, last, stored["peers"], stored["ignore-nulls"], stored["span-us"])
 
 
 def _with_function(operator: ProcessOperator | AsyncMapOperator) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -19,26 +20,34 @@ from mixedmode.operators.over.running import (
     RunningMean,
     RunningSum,
 )
+from mixedmode.operators.over.spans import Spanned, Timeline
 
-__all__ = ["OverColumn", "SortedRows"]
+__all__ = ["TIME", "OverColumn", "SortedRows"]
+
+TIME = -1  #: the index of the event time among the columns of the row
 
 _RANK_TYPE = pa.int32()  # as Spark's
 _RANK_MAX = 2**31 - 1
 _RANKS = frozenset({"row_number", "rank", "dense_rank"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SortedRows:
     """The rows of a table: their places, those that the columns read, and where the rows of one order begin.
 
-    joined: the columns of the row, of the joined rows (see Places). blocks: (n,) the number of each row's block, of the
-    rows with its key and order. last_of_blocks: (b,) the last row of each.
+    joined: {index: column} of the joined rows (see Places), with TIME if a frame has a span. blocks: (n,) the number of
+    each row's block, of the rows with its key and order. last_of_blocks: (b,) the last row of each.
     """
 
     places: Places
     joined: Mapping[int, pa.Array]
     blocks: Int64s
     last_of_blocks: Int64s
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The sequence of the joined rows and their times."""
+        return Timeline(self.places, self.joined[TIME].to_numpy())
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,7 @@ class OverColumn:
     last: int = 0
     has_peers: bool = False
     ignores_nulls: bool = False
+    span_us: int | None = None
 
     def check(self, where: str) -> None:
         """Raise InvalidJobError, beginning with `where`, if the function does not take values of this type."""
@@ -97,6 +107,11 @@ class OverColumn:
         """The number of rows before a row that the column reads one by one."""
         return 0 if self.argument is None else max(self.first or 0, self.last)
 
+    @property
+    def keeps_rows(self) -> bool:
+        """True if the step keeps the values of rows before for the column."""
+        return self.argument is not None and (self.rows_before > 0 or self.span_us is not None)
+
     def of(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         """Return the column (n,), and what is kept of each key (k,).  kept: before these rows; NULL for a new key."""
         if self.function in _RANKS:
@@ -116,7 +131,7 @@ class OverColumn:
     @property
     def _running(self) -> Running | None:
         """The function, if its frame begins at the first row; else None."""
-        if self.first is not None or self.function == "lag" or self.function in _RANKS:
+        if self.first is not None or self.span_us is not None or self.function == "lag" or self.function in _RANKS:
             return None
         if self.function == "count":
             return RunningCount()
@@ -143,6 +158,8 @@ class OverColumn:
 
     def _framed(self, rows: SortedRows) -> pa.Array:
         places = rows.places
+        if self.span_us is not None:
+            return self._spanned(rows, self.span_us)
         if self.argument is None:  # count(*)
             assert self.first is not None, self
             return pa.array(np.minimum(places.numbers - self.last, self.first - self.last).clip(-1) + 1)
@@ -164,6 +181,21 @@ class OverColumn:
             "last_value": lambda: framed.edge(last=True, ignores_nulls=self.ignores_nulls),
         }
         return functions[self.function]()
+
+    def _spanned(self, rows: SortedRows, span_us: int) -> pa.Array:
+        joined = None if self.argument is None else rows.joined[self.argument]
+        spanned = Spanned.of(joined, rows.timeline, span_us, rows.last_of_blocks[rows.blocks])
+        match self.function:
+            case "count":
+                return spanned.count()
+            case "sum":
+                return spanned.sum(self._sum_type, f"{self.name}: sum")
+            case "avg":
+                return spanned.mean()
+            case "min" | "max":
+                return spanned.extreme(largest=self.function == "max")
+            case _:
+                return spanned.edge(last=self.function == "last_value", ignores_nulls=self.ignores_nulls)
 
     def _rank(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         places = rows.places

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.operators.aggregate.values import Int64s
-from mixedmode.operators.over.places import Places
+from mixedmode.operators.over.columns import TIME, SortedRows
 from mixedmode.operators.row_columns import decoded_rows, encoded_rows
 
 __all__ = ["History", "Kept", "KeptLayout"]
@@ -25,20 +25,21 @@ Groups = npt.NDArray[np.uint16]
 class KeptLayout:
     """The layout of what is kept of a key.
 
-    `rows_max`: how many of the last rows are kept, and `history`: {index: type} of the columns of these. `own`: the
-    types of what each function keeps.
+    `rows_max`: how many of the last rows are kept; with `span_us`, so are those whose times are at most so long before
+    the last one. `history`: {index: type} of the columns of these. `own`: the types of what each function keeps.
     """
 
     rows_max: int
     history: Mapping[int, pa.DataType]
     own: Sequence[Sequence[pa.DataType]]
+    span_us: int | None = None
 
     @cached_property
     def fields(self) -> tuple[pa.Field, ...]:
         """The columns of the encoded row."""
         last = []
         if self.history:
-            of_row = pa.struct([pa.field(f"column{index}", kind) for index, kind in self.history.items()])
+            of_row = pa.struct([pa.field(_name(index), kind) for index, kind in self.history.items()])
             last = [pa.field("last_rows", pa.list_(of_row))]
         own = [
             pa.field(f"function{number}_{part}", kind)
@@ -90,7 +91,7 @@ class History:
 
     def lists(self, types: Mapping[int, pa.DataType]) -> pa.ListArray:
         """Return the rows as arrays of structs (k,)."""
-        fields = [pa.field(f"column{index}", kind) for index, kind in types.items()]
+        fields = [pa.field(_name(index), kind) for index, kind in types.items()]
         rows = pa.StructArray.from_arrays([self.columns[index] for index in types], fields=fields)
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths)])
         return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), rows)
@@ -121,13 +122,15 @@ class Kept:
     history: History
     own: Sequence[Sequence[pa.Array]]
 
-    def after(self, places: Places, joined: Mapping[int, pa.Array], own: Sequence[Sequence[pa.Array]]) -> "Kept":
-        """Return what is kept after the rows of a table.  joined: columns of the joined rows. own: of the functions."""
+    def after(self, rows: SortedRows, own: Sequence[Sequence[pa.Array]]) -> "Kept":
+        """Return what is kept after the rows of a table.  own: of the functions."""
+        places, span_us = rows.places, self.layout.span_us
         history = self.history
         if self.layout.history:
-            indices, lengths = places.last_rows(self.layout.rows_max)
+            recent = 0 if span_us is None else rows.timeline.recent(span_us)
+            indices, lengths = places.last_rows(self.layout.rows_max, recent)
             taken = pa.array(indices)
-            history = History(lengths, {index: joined[index].take(taken) for index in self.layout.history})
+            history = History(lengths, {index: rows.joined[index].take(taken) for index in self.layout.history})
         return Kept(self.layout, self.groups, self.keys, self.rows + places.ends - places.starts, history, own)
 
     def packed(self) -> pa.Array:
@@ -156,3 +159,7 @@ class Kept:
                 for parts, others in zip(self.own, other.own, strict=True)
             ],
         )
+
+
+def _name(index: int) -> str:
+    return "time" if index == TIME else f"column{index}"

@@ -38,7 +38,7 @@ from mixedmode.operators.interface import (
 )
 from mixedmode.operators.join.counts import counted_state, counts_of
 from mixedmode.operators.join.waiting import WaitingWriter
-from mixedmode.operators.over.columns import OverColumn, SortedRows
+from mixedmode.operators.over.columns import TIME, OverColumn, SortedRows
 from mixedmode.operators.over.kept import Kept, KeptLayout
 from mixedmode.operators.over.places import Places
 from mixedmode.operators.tables import column_of
@@ -113,12 +113,14 @@ class OverOperator(OperatorBase):
     @property
     def kept_layout(self) -> KeptLayout:
         """The layout of what is kept of a key."""
-        back = {column.argument for column in self.columns if column.argument is not None and column.rows_before}
+        back = {column.argument for column in self.columns if column.keeps_rows}
         history = {index: self.row_fields[index].type for index in self.read if index in back}
+        span_us = max((column.span_us for column in self.columns if column.span_us is not None), default=None)
         return KeptLayout(
             max(column.rows_before for column in self.columns),
-            history,
+            history if span_us is None else {TIME: pa.int64(), **history},
             tuple(column.kept_types for column in self.stored_columns),
+            span_us,
         )
 
     def fold(self, batch: Batch, *, late_us: int, max_parallelism: int) -> Folded:
@@ -218,9 +220,12 @@ class _Run:
         before = self._before(groups[starts], taken(keys, starts))
         blocks, firsts = segments(orders_of(packed))
         row = [*operator.layout.unpack_keys(packed), *operator.layout.unpack_rows(packed)]
+        read = {index: row[index] for index in operator.read}
+        if before.layout.span_us is not None:
+            read[TIME] = pa.array(operator.times_of(packed))
         rows = SortedRows(
             Places(grouping.codes.astype(np.int64), starts, before.rows, before.history.lengths),
-            {index: before.history.joined(index, row[index]) for index in operator.read},
+            {index: before.history.joined(index, column) for index, column in read.items()},
             blocks.codes.astype(np.int64),
             np.append(firsts[1:], len(packed)) - 1,
         )
@@ -228,7 +233,7 @@ class _Run:
         for column, kept in zip(operator.stored_columns, before.own, strict=True):
             results[column.name], after = column.of(rows, kept)
             own.append(after)
-        self._keep(before.after(rows.places, rows.joined, own))
+        self._keep(before.after(rows, own))
         emitted = [*row[operator.hidden :], *(results[column.name] for column in operator.columns)]
         return AppendedRows(pa.table(emitted, names=[field.name for field in operator.output_fields]))
 

@@ -69,9 +69,12 @@ class Places:
         indices = np.where(missing <= 0, self._kept_ends[-1] + rows - by, self._kept_ends[codes] - missing)
         return np.where(exists, indices, 0), exists
 
-    def last_rows(self, most: int) -> tuple[Int64s, Int64s]:
-        """Return the last rows of each key, at most `most`: their indices among the joined rows, and (k,) how many."""
-        sizes = np.minimum(self.kept + self.ends - self.starts, most)
+    def last_rows(self, most: int, recent: Int64s | int = 0) -> tuple[Int64s, Int64s]:
+        """Return the last rows of each key: their indices among the joined rows, and (k,) how many.
+
+        Those are at most `most` rows, and all of the `recent` ones, (k,).
+        """
+        sizes = np.maximum(np.minimum(self.kept + self.ends - self.starts, most), recent)
         codes = np.repeat(np.arange(len(sizes)), sizes)
         by = np.cumsum(sizes)[codes] - 1 - np.arange(len(codes))
         indices, _ = self.back((self.ends - 1)[codes], by)

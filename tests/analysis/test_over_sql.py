@@ -69,6 +69,9 @@ TEXTS: Mapping[str, Collection[Row]] = {
     f"FROM s |> EXTEND avg(x) OVER {W} AS m |> WHERE m > 1 |> SELECT k, m": [
         (k, m) for k, _, m in added(lambda values: mean([one for one in values if one is not None] or [0.0])) if m > 1
     ],
+    "SELECT x, sum(x) OVER (ORDER BY at RANGE BETWEEN INTERVAL 2 MINUTES PRECEDING AND CURRENT ROW) AS s FROM s": [
+        (x, total([one for _, one in S[max(0, at - 2) : at + 1]])) for at, (_, x) in enumerate(S)
+    ],
     "SELECT k, n - lag(n) OVER (PARTITION BY k ORDER BY w.end) AS more FROM "
     "(SELECT k, window(at, '3 minutes') AS w, count(*) AS n FROM s GROUP BY ALL)": [
         (k, n - b if b else None)
@@ -104,7 +107,7 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
             "this is no frame that is known here",
         ),
         (
-            "SELECT sum(x) OVER (ORDER BY at RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW) AS n FROM s",
+            "SELECT sum(x) OVER (ORDER BY at RANGE BETWEEN CURRENT ROW AND INTERVAL '1' HOUR FOLLOWING) AS n FROM s",
             "this is no frame that is known here",
         ),
         ("SELECT stddev(x) OVER (ORDER BY at) AS n FROM s", "there is no function stddev of an over step"),

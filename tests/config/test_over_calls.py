@@ -15,7 +15,7 @@ ONE_COLUMN = "takes one column here. Compute an expression in a sql step before,
 HOW_MANY = "lag takes how many rows before: a whole number from 1 to 1,000, as in lag(price, 2)."
 NO_FRAME = (
     "this is no frame that is known here. Write rows between N preceding and current row, where N is a number or "
-    "unbounded; or end it with M preceding."
+    "unbounded; or end it with M preceding; or range between interval 1 hour preceding and current row."
 )
 TOO_MANY = (
     "a frame has at most 1,000 rows before a row, as the state has as many of each key. Use an aggregate with a window "
@@ -40,10 +40,15 @@ def calls(draw: st.DrawFn) -> OverCall:
     argument = draw(st.sampled_from([column, None])) if function == "count" else column
     ignores_nulls = function in ("first_value", "last_value") and draw(st.booleans())
     if draw(st.booleans()):
-        return OverCall(function, argument, has_peers=True, ignores_nulls=ignores_nulls)
+        span_ms = draw(st.none() | st.integers(0, 10**12))
+        return OverCall(function, argument, has_peers=True, ignores_nulls=ignores_nulls, span_ms=span_ms)
     last = draw(st.integers(0, FRAME_ROWS_MAX))
     first = draw(st.none() | st.integers(last, FRAME_ROWS_MAX))
     return OverCall(function, argument, first, last, ignores_nulls=ignores_nulls)
+
+
+def of_span(function: str, span_ms: int) -> OverCall:
+    return OverCall(function, "x", has_peers=True, span_ms=span_ms)
 
 
 @given(calls())
@@ -68,6 +73,9 @@ def test_every_spelling_of_a_function_in_any_case_is_its_canonical_name(spelling
         ("sum(x) range unbounded preceding", OverCall("sum", "x", has_peers=True)),
         ("sum(x) RANGE BETWEEN unbounded preceding AND current row", OverCall("sum", "x", has_peers=True)),
         ("sum(x) rows unbounded preceding", OverCall("sum", "x")),
+        ("sum(x) range 90m preceding", of_span("sum", 5_400_000)),
+        ("sum(x) range between interval '2' DAYS preceding and current row", of_span("sum", 172_800_000)),
+        ("avg(x) range between interval 1 hour preceding and current row", of_span("avg", 3_600_000)),
         ("sum(x)rows 2 preceding", OverCall("sum", "x", 2)),
         ("avg(x)\n rows  between 3 preceding\n and 1  preceding", OverCall("avg", "x", 3, 1)),
         ("min(x) rows between unbounded preceding and 4 preceding", OverCall("min", "x", None, 4)),
@@ -137,7 +145,8 @@ def test_a_wrong_call_is_refused_with_what_to_do(text: str, message: str) -> Non
             "the frame ends before it begins. Exchange its numbers.",
         ),
         ("sum(x)", "rows between 2 preceding and 2 following", NO_FRAME),
-        ("sum(x)", "range between interval 1 hour preceding and current row", NO_FRAME),
+        ("sum(x)", "range between interval 1 hour preceding and interval 1 minute preceding", NO_FRAME),
+        ("sum(x)", "range between 1 preceding and current row", NO_FRAME),
         ("sum(x)", "filter (where x > 1)", NO_FRAME),
     ],
 )

@@ -179,6 +179,16 @@ CHANGE = "cannot read the rows of the aggregate in steps[{}], which change and h
         ),
         (
             OverStep,
+            OVER | {"over": {"columns": {"n": "sum(v) range 1h preceding"}, "tie-break": "v"}},
+            [
+                (
+                    "over.columns.n: a frame of a span of time has all rows of one event time, and `tie-break` orders "
+                    "them. Put this column into a step of its own, without `tie-break`."
+                )
+            ],
+        ),
+        (
+            OverStep,
             OVER | {"over": {"columns": {"K": "lag(v)", "n": "rank()", "N": "rank()"}}},
             [
                 f"over.columns.K: a key column {TAKEN}",

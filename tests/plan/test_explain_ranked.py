@@ -108,6 +108,9 @@ def test_over_without_a_key_is_of_all_rows() -> None:
     assert "  order       rows by at, then by the whole row" in found
     assert "  computes    k string, v int64, seq int32, at timestamp[us, tz=UTC], total int64" in found
     assert "  state       the values so far, and rows that the watermark has not passed" in found
+    found = explained(lambda job: job.over(total="sum(v) range 90m preceding", before="lag(v)"))
+    kept = "the values so far and the last 1 row and those of the last 1h30m"
+    assert f"  state       {kept}, and rows that the watermark has not passed" in found
 
 
 @pytest.mark.parametrize(

@@ -160,6 +160,7 @@ def over_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
         "over, another call": keyed.over(a="lag(n, 2)", b="count(*)", tie_break="s"),
         "over, another column": keyed.over(c="lag(n)", b="count(*)", tie_break="s"),
         "over, a frame": keyed.over(a="lag(n)", b=f"count(*) {frame}", tie_break="s"),
+        "over, a span": keyed.over(a="lag(n)", b="count(*) range 1h preceding"),
         "over, all rows": source().over(a="lag(n)", b="count(*)", tie_break="s"),
     }
     row = {name: pa.field(name, COLUMNS[name]) for name in ("n", "s", "at")}

@@ -72,6 +72,7 @@ OPERATORS: list[KeyedOperator] = [
     CountWindowAggregateOperator(AGGREGATOR, KEYS, 3),
     TopOperator(LAYOUT, (), 3, is_changelog=True, has_rank=False),
     DeduplicateOperator(LAYOUT, (), waits=True, within_us=60, has_event_time=True),
+    OverOperator(LAYOUT, (), (OverColumn("n", "count", has_peers=True, span_us=60),)),
     OverOperator(LAYOUT, (), (OverColumn("n", "row_number"), OverColumn("before", "lag", 3, DECIMAL, 2, 2))),
     OverOperator(
         LAYOUT,

@@ -38,6 +38,8 @@ def _value(call: OverCall, rows: Sequence[Row], at: int, order: Order) -> Any:
     end = at - call.last + 1
     if call.has_peers:
         end = max(number for number, one in enumerate(orders) if one == orders[at]) + 1
+    if call.span_ms is not None:
+        first = next(number for number, row in enumerate(rows) if row["t"] >= rows[at]["t"] - 1000 * call.span_ms)
     frame = rows[first : max(first, end)]
     if call.argument is None:
         return len(frame)

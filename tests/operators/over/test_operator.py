@@ -39,7 +39,7 @@ SCHEMA = "k string, t timestamp, seq bigint, x bigint, f double, s string"
 TYPES = {"k": pa.string()} | {field.name: field.type for field in ROW_FIELDS}
 ROW = st.tuples(
     st.sampled_from(["a", "b", None]),
-    st.integers(0, 12),
+    st.integers(0, 12).map(lambda ms: 1000 * ms),
     st.none() | st.integers(0, 1),
     st.none() | st.integers(-3, 3),
     st.none() | st.sampled_from([0.1, 0.2, 1e16, -1e16, -0.0, float("nan")]),
@@ -48,7 +48,7 @@ ROW = st.tuples(
 FRAMES = ["", *(f" rows between {first} preceding and {last}" for first, last in [
     ("unbounded", "current row"), ("unbounded", "2 preceding"), (3, "current row"), (3, "1 preceding"),
     (2, "2 preceding"),
-])]  # fmt: skip
+]), *(f" range between {span} preceding and current row" for span in ("1ms", "5ms", "1s"))]  # fmt: skip
 CALLS = [
     *("row_number()", "rank()", "dense_rank()", "lag(x)", "lag(f)", "lag(s, 3)", "lag(k, 2)"),
     *(f"{call}{frame}" for call in [
@@ -68,7 +68,8 @@ def operator_of(calls: Mapping[str, OverCall], *, ties: bool = True) -> OverOper
         at = None if call.argument is None else names.index(call.argument)
         data_type = None if call.argument is None else TYPES[call.argument]
         frame = (call.first, call.last, call.has_peers)
-        columns.append(OverColumn(name, call.function, at, data_type, *frame, call.ignores_nulls))
+        span_us = None if call.span_ms is None else 1000 * call.span_ms
+        columns.append(OverColumn(name, call.function, at, data_type, *frame, call.ignores_nulls, span_us))
     return OverOperator(layout, (1,) if ties else (), tuple(columns))
 
 
@@ -92,12 +93,13 @@ def test_any_division_into_epochs_emits_the_values_of_plain_python(data: st.Data
     texts = data.draw(st.lists(st.sampled_from(CALLS), min_size=1, max_size=4))
     calls = {f"c{number}": call_of(text) for number, text in enumerate(texts)}
     ties, rows = data.draw(st.booleans()), data.draw(st.lists(ROW, max_size=40))
+    ties &= all(call.span_ms is None for call in calls.values())
     backlog = data.draw(st.integers(0, len(rows)))
     harness = harness_of(
         operator_of(calls, ties=ties), backlog=backlog > 0, sort_memory=data.draw(st.sampled_from(["1KB", "1MB"]))
     )
     expected = computed(rows, calls, ["k"], lambda row: (row["t"], *((order_of(row["seq"]),) if ties else ())))
-    rows.sort(key=lambda row: row["t"] // 4)
+    rows.sort(key=lambda row: row["t"] // 4000)
     harness.feed(rows[:backlog])
     at = backlog
     if backlog:
@@ -107,7 +109,7 @@ def test_any_division_into_epochs_emits_the_values_of_plain_python(data: st.Data
     while at < len(rows):
         more = data.draw(st.integers(1, 10))
         epoch, at = rows[at : at + more], at + more
-        left = min((row["t"] for row in rows[at:]), default=99)
+        left = min((row["t"] for row in rows[at:]), default=99_000)
         harness.feed(epoch, watermark=left)
     harness.end()
     assert as_texts(harness.take()) == as_texts(expected)
@@ -130,8 +132,8 @@ def test_any_division_of_the_sorted_rows_emits_the_same_and_keeps_the_same(
 
 
 def outcome(operator: OverOperator, tables: Sequence[pa.Table]) -> tuple[list[str], SortedDict]:
-    """The rows that an epoch emits whose watermark is 8, and what it writes."""
-    time = EpochTime(MIN_TIME_US, 8, clock_ms=0, clock_before_ms=None, is_backlog=False, was_backlog=None)
+    """The rows that an epoch emits whose watermark is 8,000, and what it writes."""
+    time = EpochTime(MIN_TIME_US, 8000, clock_ms=0, clock_before_ms=None, is_backlog=False, was_backlog=None)
     backend = MemoryBackend(entries := SortedDict())
     changes = operator.process(iter(tables), SubtaskContext(backend, time, KeyGroupRange(0, 2), 0))
     rows = [row for change in changes for row in change.rows.to_pylist()]
