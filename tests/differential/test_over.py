@@ -31,6 +31,9 @@ CALLS = [
     *("max(v) rows between 3 preceding and 1 preceding", "last_value(v) ignore nulls rows 2 preceding"),
     *("first_value(v) ignore nulls", "count(*) rows 4 preceding"),
 ]
+SPANS = [
+    f"{call} range {span}ms preceding" for call in ("sum(v)", "count(*)", "max(v)", "avg(v)") for span in (1, 7, 50)
+]
 VALUES = st.none() | st.integers(0, 3)  # few, so that there are peers
 COLUMNS = st.lists(st.sampled_from(CALLS), min_size=1, max_size=4).map(
     lambda texts: {f"c{number}": text for number, text in enumerate(texts)}
@@ -84,6 +87,20 @@ def test_a_row_has_the_values_of_the_rows_before_it_however_they_arrive(
 ) -> None:
     with case_folder() as base:
         check(case, columns, key, mode, None, base, ties=ties)
+
+
+@local_cases(0.04)
+@given(
+    case=cases(values=VALUES),
+    columns=st.lists(st.sampled_from(SPANS), min_size=1, max_size=3, unique=True),
+    mode=st.sampled_from(MODES),
+)
+def test_a_row_has_the_values_of_the_span_before_it_however_rows_arrive(
+    case: Case, columns: Sequence[str], mode: Mode
+) -> None:
+    named = {**{f"c{number}": text for number, text in enumerate(columns)}, "before": "lag(v, 2)"}
+    with case_folder() as base:
+        check(case, named, ["k"], mode, None, base, ties=False)
 
 
 @pytest.mark.spark
