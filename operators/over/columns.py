@@ -10,6 +10,7 @@ import pyarrow as pa
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.values import Int64s
 from mixedmode.operators.over.framed import Framed
+from mixedmode.operators.over.numbers import sum_type
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.running import (
     Ends,
@@ -72,11 +73,14 @@ class OverColumn:
         data_type = self.argument_type
         if data_type is None:
             return
-        if self.function in ("sum", "avg") and not (pa.types.is_integer(data_type) or pa.types.is_floating(data_type)):
+        if self.function == "avg" and pa.types.is_decimal(data_type):
             msg = (
-                f"{where}: {self.function} takes whole numbers and floats here. Cast the column in a sql step before, "
-                f"as in CAST(x AS DOUBLE), or CAST(100 * x AS BIGINT) for cents. type={data_type}"
+                f"{where}: avg takes whole numbers and floats here. Cast the column to DOUBLE in a sql step before, or "
+                f"divide sum by count in one after. type={data_type}"
             )
+            raise InvalidJobError(msg)
+        if self.function in ("sum", "avg") and sum_type(data_type) is None:
+            msg = f"{where}: {self.function} takes numbers. Cast the column in a sql step before. type={data_type}"
             raise InvalidJobError(msg)
         if self.function in ("min", "max") and pa.types.is_nested(data_type):
             msg = f"{where}: {self.function} takes no value with fields or elements. type={data_type}"
@@ -92,7 +96,7 @@ class OverColumn:
         if self.function == "avg":
             return pa.field(self.name, pa.float64())
         assert self.argument_type is not None, self
-        return pa.field(self.name, self._sum_type if self.function == "sum" else self.argument_type)
+        return pa.field(self.name, sum_type(self.argument_type) if self.function == "sum" else self.argument_type)
 
     @property
     def kept_types(self) -> tuple[pa.DataType, ...]:
@@ -125,10 +129,6 @@ class OverColumn:
         return found, after
 
     @property
-    def _sum_type(self) -> pa.DataType:
-        return pa.float64() if pa.types.is_floating(self.argument_type) else pa.int64()
-
-    @property
     def _running(self) -> Running | None:
         """The function, if its frame begins at the first row; else None."""
         if self.first is not None or self.span_us is not None or self.function == "lag" or self.function in _RANKS:
@@ -138,7 +138,7 @@ class OverColumn:
         assert self.argument_type is not None, self
         match self.function:
             case "sum":
-                return RunningSum(self._sum_type, f"{self.name}: sum")
+                return RunningSum(sum_type(self.argument_type), f"{self.name}: sum")
             case "avg":
                 return RunningMean()
             case "min" | "max":
@@ -173,8 +173,8 @@ class OverColumn:
         where = f"{self.name}: {self.function}"
         functions: Mapping[str, Callable[[], pa.Array]] = {
             "count": framed.count,
-            "sum": lambda: framed.sum(self._sum_type, where),
-            "avg": lambda: framed.mean(where),
+            "sum": lambda: framed.sum(self.field.type, where),
+            "avg": framed.mean,
             "min": lambda: framed.extreme(largest=False),
             "max": lambda: framed.extreme(largest=True),
             "first_value": lambda: framed.edge(last=False, ignores_nulls=self.ignores_nulls),
@@ -189,7 +189,7 @@ class OverColumn:
             case "count":
                 return spanned.count()
             case "sum":
-                return spanned.sum(self._sum_type, f"{self.name}: sum")
+                return spanned.sum(self.field.type, f"{self.name}: sum")
             case "avg":
                 return spanned.mean()
             case "min" | "max":

@@ -4,19 +4,23 @@ The rows of a frame are read one place at a time: first the oldest row of each f
 So there are as many passes over arrays (n,) as a frame has rows, and a sum is the same wherever a table ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.operators.over.numbers import added, as_numbers
+from mixedmode.operators.over.numbers import floats_of, limbs_of, summed
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 
 __all__ = ["Framed"]
+
+N = TypeVar("N", np.int64, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,18 @@ class Framed:
         return pa.array(counts)
 
     def sum(self, result_type: pa.DataType, where: str) -> pa.Array:
-        """Return the sum of integers as an int64, or of floats as a double, (n,); NULL without a value."""
-        sums, counts = self._sums(result_type, where)
-        return pa.array(sums, mask=counts == 0)
+        """Return the sum of integers, floats or decimals, (n,); NULL without a value."""
+        assert self.joined is not None
+        if pa.types.is_floating(result_type):
+            (sums,), counts = self._sums([floats_of(self.joined)])
+            return pa.array(sums, mask=counts == 0)
+        limbs, counts = self._sums(limbs_of(self.joined))
+        return summed(limbs, result_type, counts == 0, where)
 
-    def mean(self, where: str) -> pa.Array:
+    def mean(self) -> pa.Array:
         """Return the mean of numbers as a double, (n,); NULL without a value."""
-        sums, counts = self._sums(pa.float64(), where)
+        assert self.joined is not None
+        (sums,), counts = self._sums([floats_of(self.joined)])
         return pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
 
     def extreme(self, *, largest: bool) -> pa.Array:
@@ -64,14 +73,12 @@ class Framed:
             exists |= counted
         return at(self.joined, found, exists)
 
-    def _sums(self, result_type: pa.DataType, where: str) -> tuple[np.ndarray, Int64s]:
-        """Return the sums (n,), and how many values each has."""
-        assert self.joined is not None
-        numbers = as_numbers(self.joined, result_type)
-        sums, counts = np.zeros(len(self.places), numbers.dtype), np.zeros(len(self.places), np.int64)
+    def _sums(self, numbers: Sequence[npt.NDArray[N]]) -> tuple[list[npt.NDArray[N]], Int64s]:
+        """Return the sums (n,) of each of some columns of the joined rows, and how many values each has."""
+        sums = [np.zeros(len(self.places), own.dtype) for own in numbers]
+        counts = np.zeros(len(self.places), np.int64)
         for indices, counted in self._passes():
-            values = np.where(counted, numbers[indices], 0)
-            sums = sums + values if pa.types.is_floating(result_type) else added(sums, values, where)
+            sums = [total + np.where(counted, own[indices], 0) for total, own in zip(sums, numbers, strict=True)]
             counts += counted
         return sums, counts
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.floats import Floats
-from mixedmode.operators.over.numbers import added, as_numbers
+from mixedmode.operators.over.numbers import floats_of, limbs_of, summed
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 
@@ -72,7 +72,7 @@ class RunningCount(Running):
 
 @dataclass(frozen=True, slots=True)
 class RunningSum(Running):
-    """The sum of integers as an int64, or of floats as a double; NULL while there is no value."""
+    """The sum of integers, floats or decimals; NULL while there is no value."""
 
     result_type: pa.DataType
     where: str
@@ -85,15 +85,14 @@ class RunningSum(Running):
     @override
     def run(self, ends: Ends, places: Places, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         assert ends.values is not None
-        numbers, before = as_numbers(ends.values, self.result_type), as_numbers(kept[0], self.result_type)
         was_valid = pc.is_valid(kept[0]).to_numpy(zero_copy_only=False)
-        has_value = _sums(ends.are_valid.astype(np.int64), places, was_valid.astype(np.int64)) > 0
+        is_missing = _sums(ends.are_valid.astype(np.int64), places, was_valid.astype(np.int64)) == 0
         if pa.types.is_floating(self.result_type):
-            found = pa.array(_float_sums(numbers, places, before), mask=~has_value)
+            found = pa.array(_float_sums(floats_of(ends.values), places, floats_of(kept[0])), mask=is_missing)
         else:
-            sums = _sums(numbers, places, before)
-            added(sums - numbers, numbers, self.where)
-            found = pa.array(sums, mask=~has_value)
+            pairs = zip(limbs_of(ends.values), limbs_of(kept[0]), strict=True)
+            sums = [_sums(limb, places, before) for limb, before in pairs]
+            found = summed(sums, self.result_type, is_missing, self.where)
         return found, [_last(found, places)]
 
 
@@ -109,7 +108,7 @@ class RunningMean(Running):
     @override
     def run(self, ends: Ends, places: Places, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         assert ends.values is not None
-        sums = _float_sums(as_numbers(ends.values, pa.float64()), places, as_numbers(kept[0], pa.float64()))
+        sums = _float_sums(floats_of(ends.values), places, floats_of(kept[0]))
         counts = _sums(ends.are_valid.astype(np.int64), places, _integers(kept[1]))
         means = pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
         return means, [_last(pa.array(sums), places), _last(pa.array(counts), places)]

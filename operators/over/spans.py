@@ -1,8 +1,8 @@
 """Functions of an `over` step over a frame of a span of time: the rows from so long before a row on, and its peers.
 
 The joined rows of each key (see places.py) are put into one sequence, key by key, in which a frame is a slice. Counts
-and sums of integers are differences of prefix sums. The least and the greatest value are those of two slices of 2**l
-rows that cover the frame. Floats are added one after the other, so their sum does not depend on where a table ends.
+and sums of whole numbers are differences of prefix sums. The least and the greatest value are those of two slices of
+2**l rows that cover the frame. Floats are added one after the other, so where a table ends does not change their sum.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.floats import Floats
-from mixedmode.operators.over.numbers import as_numbers
+from mixedmode.operators.over.numbers import floats_of, limbs_of, summed, total
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 from mixedmode.time import MIN_TIME_US
 
 __all__ = ["Spanned", "Timeline"]
-
-_HALF = 32  # bits of a sum's lower half
 
 
 @dataclass(frozen=True)
@@ -99,18 +96,17 @@ class Spanned:
         return pa.array(self._counts if self.values is not None else self.ends - self.starts)
 
     def sum(self, result_type: pa.DataType, where: str) -> pa.Array:
-        """Return the sum of integers as an int64, or of floats as a double, (n,); NULL without a value."""
-        floating = pa.types.is_floating(result_type)
-        sums = self._float_sums() if floating else self._integer_sums(where)
-        return pa.array(sums, mask=self._counts == 0)
+        """Return the sum of integers, floats or decimals, (n,); NULL without a value."""
+        is_missing = self._counts == 0
+        if pa.types.is_floating(result_type):
+            return pa.array(self._float_sums(), mask=is_missing)
+        return summed(self._limbs(), result_type, is_missing, where)
 
     def mean(self) -> pa.Array:
         """Return the mean of numbers as a double, (n,); NULL without a value."""
         assert self.values is not None
-        if pa.types.is_floating(self.values.type):
-            return self._mean(self._float_sums())
-        high, low = self._halves()
-        return self._mean(high.astype(np.float64) * 2**_HALF + low)
+        sums = self._float_sums() if pa.types.is_floating(self.values.type) else total(self._limbs())
+        return pa.array(sums / np.maximum(self._counts, 1), mask=self._counts == 0)
 
     def extreme(self, *, largest: bool) -> pa.Array:
         """Return the least or the greatest value, (n,); NULL without a value."""
@@ -138,9 +134,6 @@ class Spanned:
         exists = found < self.ends
         return at(self.values, np.where(exists, found, 0), exists)
 
-    def _mean(self, sums: Floats) -> pa.Array:
-        return pa.array(sums / np.maximum(self._counts, 1), mask=self._counts == 0)
-
     @cached_property
     def _are_valid(self) -> Bools:
         assert self.values is not None
@@ -156,32 +149,16 @@ class Spanned:
         found: Int64s = sums[self.ends] - sums[self.starts]
         return found
 
-    def _integer_sums(self, where: str) -> Int64s:
-        """Return the sums of integers. Raise InvalidJobError, beginning with `where`, if one does not fit an int64."""
-        high, low = self._halves()
-        overflows = (high >= 2 ** (_HALF - 1)) | (high < -(2 ** (_HALF - 1)))
-        if overflows.any():
-            msg = (
-                f"{where} is too large for its result type, and a wrong number would be worse than none. Cast the "
-                f"argument to DOUBLE in a sql step before. result_type=int64, rows_affected={int(overflows.sum())}"
-            )
-            raise InvalidJobError(msg)
-        found: Int64s = (high << _HALF) | low
-        return found
-
-    def _halves(self) -> tuple[Int64s, Int64s]:
-        """Return the sums of integers as high * 2**32 + low, exactly, as a table has less than 2**31 rows."""
-        numbers = as_numbers(self.values, pa.int64())
-        low = self._differences(numbers & (2**_HALF - 1))
-        high = self._differences(numbers >> _HALF) + (low >> _HALF)
-        return high, low & (2**_HALF - 1)
+    def _limbs(self) -> list[Int64s]:
+        """Return the sums of whole numbers in limbs."""
+        return [self._differences(limb) for limb in limbs_of(self.values)]
 
     def _float_sums(self) -> Floats:
         """Return the sums of numbers as floats, added from the oldest row to the newest.
 
         A pass adds one row of each frame that still has one.
         """
-        numbers = as_numbers(self.values, pa.float64())
+        numbers = floats_of(self.values)
         sums, sizes = np.zeros(len(self.starts)), self.ends - self.starts
         rows = np.argsort(-sizes, kind="stable")
         active = np.searchsorted(-sizes[rows], -np.arange(1, int(sizes.max(initial=0)) + 1), side="right")

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from decimal import Decimal
 from itertools import accumulate
 from statistics import mean
 from typing import Any
@@ -56,6 +57,9 @@ TEXTS: Mapping[str, Collection[Row]] = {
         for k, values in KEYED.items()
         for n, (b, x) in enumerate(zip([None, *values], values, strict=False), 1)
         if x
+    ],
+    "SELECT k, sum(x / 4BD) OVER (PARTITION BY k ORDER BY at) AS s FROM s": [
+        (k, s if s is None else Decimal(s) / 4) for k, _, s in added(total)
     ],
     "SELECT x, sum(x) OVER (ORDER BY at, x) AS s FROM s": [
         (x, total_) for x, total_ in zip([x for _, x in S], accumulate(x or 0 for _, x in S), strict=True)
@@ -113,7 +117,7 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
         ("SELECT stddev(x) OVER (ORDER BY at) AS n FROM s", "there is no function stddev of an over step"),
         ("SELECT sum(x) FILTER (WHERE x > 1) OVER (ORDER BY at) AS n FROM s", r"write if\(condition, x, NULL\) as its"),
         ("SELECT lag(x, 1, 0) OVER (ORDER BY at) AS n FROM s", "lag has no default here"),
-        ("SELECT sum(CAST(x AS DECIMAL(9, 2))) OVER (ORDER BY at) AS n FROM s", "takes whole numbers and floats here"),
+        ("SELECT avg(CAST(x AS DECIMAL(9, 2))) OVER (ORDER BY at) AS n FROM s", "takes whole numbers and floats here"),
         ("SELECT k, sum(count(*)) OVER (ORDER BY k) AS n FROM s GROUP BY k", "put the GROUP BY into parentheses"),
         (
             "SELECT lag(x) OVER (ORDER BY at) AS a, lag(x) OVER (PARTITION BY k ORDER BY at) AS b FROM s",

@@ -121,10 +121,7 @@ def test_over_without_a_key_is_of_all_rows() -> None:
         ("lag(seqs)", "there is no column seqs. Did you mean seq? Columns here: k, v, seq, at."),
         (
             "sum(k)",
-            (
-                "sum takes whole numbers and floats here. Cast the column in a sql step before, as in CAST(x AS "
-                "DOUBLE), or CAST(100 * x AS BIGINT) for cents. type=string"
-            ),
+            "sum takes numbers. Cast the column in a sql step before. type=string",
         ),
     ],
 )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -34,8 +35,9 @@ ROW_FIELDS = (
     pa.field("x", pa.int64()),
     pa.field("f", pa.float64()),
     pa.field("s", pa.string()),
+    pa.field("d", pa.decimal128(6, 2)),
 )
-SCHEMA = "k string, t timestamp, seq bigint, x bigint, f double, s string"
+SCHEMA = "k string, t timestamp, seq bigint, x bigint, f double, s string, d decimal(6, 2)"
 TYPES = {"k": pa.string()} | {field.name: field.type for field in ROW_FIELDS}
 ROW = st.tuples(
     st.sampled_from(["a", "b", None]),
@@ -44,6 +46,7 @@ ROW = st.tuples(
     st.none() | st.integers(-3, 3),
     st.none() | st.sampled_from([0.1, 0.2, 1e16, -1e16, -0.0, float("nan")]),
     st.none() | st.sampled_from(["", "x", "é"]),
+    st.none() | st.sampled_from([Decimal("0.10"), Decimal("-9999.99"), Decimal("9999.99")]),
 ).map(lambda values: dict(zip(TYPES, values, strict=True)))
 FRAMES = ["", *(f" rows between {first} preceding and {last}" for first, last in [
     ("unbounded", "current row"), ("unbounded", "2 preceding"), (3, "current row"), (3, "1 preceding"),
@@ -52,7 +55,8 @@ FRAMES = ["", *(f" rows between {first} preceding and {last}" for first, last in
 CALLS = [
     *("row_number()", "rank()", "dense_rank()", "lag(x)", "lag(f)", "lag(s, 3)", "lag(k, 2)"),
     *(f"{call}{frame}" for call in [
-        *("count(*)", "count(f)", "sum(x)", "sum(f)", "avg(x)", "avg(f)", "min(f)", "max(f)", "min(s)", "max(x)"),
+        *("count(*)", "count(f)", "sum(x)", "sum(f)", "sum(d)", "avg(x)", "avg(f)", "min(f)", "max(f)", "min(s)"),
+        *("max(x)", "max(d)"),
         *("first_value(s)", "last_value(x)", "first_value(x) ignore nulls", "last_value(s) ignore nulls"),
     ] for frame in FRAMES),
 ]  # fmt: skip
@@ -142,7 +146,7 @@ def outcome(operator: OverOperator, tables: Sequence[pa.Table]) -> tuple[list[st
 
 
 def row(t: int, x: int | None, k: str = "a") -> dict[str, Any]:
-    return {"k": k, "t": t, "seq": 0, "x": x, "f": None, "s": None}
+    return {"k": k, "t": t, "seq": 0, "x": x, "f": None, "s": None, "d": None}
 
 
 def test_a_row_waits_until_no_row_before_it_can_come() -> None:
@@ -209,6 +213,23 @@ def test_a_rank_that_is_too_large_is_refused(function: str) -> None:
         OverColumn("n", function).of(rows, [pa.array(before)])
 
 
-def test_a_sum_of_decimals_is_refused() -> None:
-    with pytest.raises(InvalidJobError, match=r"over: sum takes whole numbers and floats here\. Cast the column"):
-        OverColumn("total", "sum", 0, pa.decimal128(10, 2)).check("over")
+@pytest.mark.parametrize("frame", ["", " rows between 3 preceding and current row", " range 1h preceding"])
+def test_a_sum_of_decimals_that_is_too_large_is_refused(frame: str) -> None:
+    call, kind = OverCall.parse(f"sum(d){frame}"), pa.decimal128(38, 0)
+    least, most = Decimal("-" + 38 * "9"), Decimal(38 * "9")
+    column = OverColumn("d", "sum", 2, kind, call.first, 0, call.has_peers, span_us=10**9 if call.span_ms else None)
+    time = OrderColumn(pa.int64(), descending=False, nulls_first=True)
+    layout = RowLayout(KeySchema((pa.field("k", pa.string()),)), (time,), (ROW_FIELDS[0], pa.field("n", kind)))
+    operator = OverOperator(layout, (), (column,))
+    harness = OperatorHarness(
+        operator, key_by="k", schema="k string, t timestamp, n decimal(38, 0)", arguments=["t", "n"], event_time="t"
+    )
+    harness.feed([{"k": "a", "t": 1, "n": least}, {"k": "a", "t": 2, "n": most}], watermark=5)
+    assert [each["d"] for each in harness.take()] == [least, 0]
+    with pytest.raises(InvalidJobError, match="d: sum is too large for its result type"):
+        harness.feed([{"k": "a", "t": 7, "n": most}, {"k": "a", "t": 8, "n": 1}], watermark=10)
+
+
+def test_a_mean_of_decimals_is_refused() -> None:
+    with pytest.raises(InvalidJobError, match=r"over: avg takes whole numbers and floats here\. Cast the column"):
+        OverColumn("mean", "avg", 0, pa.decimal128(10, 2)).check("over")
