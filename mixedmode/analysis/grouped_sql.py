@@ -47,12 +47,18 @@ from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.windows import WINDOW_COLUMNS
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["GroupedSql", "aggregate_step", "distinct_step", "grouped_sql"]
+__all__ = ["NUMBERED", "GroupedSql", "aggregate_step", "distinct_step", "grouped_sql"]
 
 _Java = Any  # an object of the JVM
 _COLUMN_ID = re.compile(r"#\d+L?")  # in Spark's text of a column
 _WINDOW = "window"
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and aggregate."
+#: what to do about a ROW_NUMBER that an `over` step does not have
+NUMBERED = (
+    "ROW_NUMBER in another order than that of the event time runs as a step with top, which keeps the first rows of "
+    "each key. Say how many rows are kept: put the query into parentheses, and write WHERE n <= 3 around it, where n "
+    "is the column of the ROW_NUMBER; or write QUALIFY n <= 3."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +94,10 @@ class GroupedSql:
         """
         if self.time is None or (event_time is not None and event_time.lower() == self.time.lower()):
             return
-        if isinstance(self.step, OverStep):
+        calls = self.step.over.columns.values() if isinstance(self.step, OverStep) else ()
+        if calls and all(call.function == "row_number" for call in calls):
+            msg = f"{where}: {NUMBERED} found={self.time}"
+        elif calls:
             msg = (
                 f"{where}: OVER goes by event time. Its ORDER BY begins with the event time of the input, under its "
                 "own name, or with the end of a window, as in ORDER BY w.end. Rows that change, such as those of a "

@@ -22,7 +22,7 @@ from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_over import OverQuery, functions_of, is_column
 from mixedmode.analysis.catalyst_ranks import whole_number
 from mixedmode.analysis.catalyst_texts import TextLostError
-from mixedmode.analysis.grouped_sql import GroupedSql
+from mixedmode.analysis.grouped_sql import NUMBERED, GroupedSql
 from mixedmode.analysis.over_columns import after_text, column_names, read_columns
 from mixedmode.analysis.query_text import before_qualify
 from mixedmode.analysis.window_columns import LAST_OF_WINDOW, WINDOW_TIME, bounds_of, window_values
@@ -37,11 +37,6 @@ __all__ = ["over_sql"]
 
 _Java = Any  # an object of the JVM
 _WRITE = "Write a sql step with its FROM and WHERE, then a step with key-by and over."
-_NUMBERED = (
-    "ROW_NUMBER in another order than that of the event time runs as a step with top, which keeps the first rows of "
-    "each key. Say how many rows are kept: put the query into parentheses, and write WHERE n <= 3 around it, where n "
-    "is the column of the ROW_NUMBER; or write QUALIFY n <= 3."
-)
 #: {class of Spark: function of an `over` step}
 _FUNCTIONS = {
     "RowNumber": "row_number",
@@ -119,13 +114,13 @@ def _check_query(over: OverQuery, functions: Sequence[_Java], where: str) -> Non
             f"{where}: a function with OVER goes by the rows before a row here, so it needs ORDER BY with the event "
             "time. For one value of all rows of a key, join with a query that has a GROUP BY."
         )
-        raise InvalidJobError(f"{where}: {_NUMBERED}" if only_numbers else msg)
+        raise InvalidJobError(f"{where}: {NUMBERED}" if only_numbers else msg)
     if any(descending or not nulls_first for _, descending, nulls_first in over.order):
         msg = (
             f"{where}: OVER goes by the event time, from the oldest row to the newest, and here every column of its "
             "ORDER BY is ascending: in another order, a row would change whenever a later one comes."
         )
-        raise InvalidJobError(f"{where}: {_NUMBERED}" if only_numbers else msg)
+        raise InvalidJobError(f"{where}: {NUMBERED}" if only_numbers else msg)
 
 
 def _window_of_order(over: OverQuery) -> _Java | None:

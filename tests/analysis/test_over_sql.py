@@ -105,7 +105,7 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
             "every column of its ORDER BY is ascending",
         ),
         ("SELECT row_number() OVER (PARTITION BY k ORDER BY x DESC) AS n FROM s", "Say how many rows are kept"),
-        ("SELECT row_number() OVER (PARTITION BY k ORDER BY x) AS n FROM s", "For the first rows by another order"),
+        ("SELECT row_number() OVER (PARTITION BY k ORDER BY x) AS n FROM s", "Say how many rows are kept"),
         (
             "SELECT sum(x) OVER (ORDER BY at ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING) AS n FROM s",
             "this is no frame that is known here",
