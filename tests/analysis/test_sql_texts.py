@@ -222,7 +222,7 @@ def test_a_key_of_a_row_number_has_the_name_that_the_query_gives_it(
         (f"SELECT * FROM ({RANKED}) WHERE n <= v", "Say how many rows are kept"),
         (f"SELECT * FROM ({RANKED}) WHERE n <= 3 OR v = 1", "Say how many rows are kept"),
         (f"WITH r AS ({RANKED}) SELECT * FROM r WHERE n = 1 UNION ALL SELECT * FROM r", "Say how many rows are kept"),
-        (f"SELECT * FROM ({RANKED.replace('row_number', 'rank')}) WHERE n = 1", "OVER goes by the event time, from the oldest"),
+        (f"SELECT * FROM ({RANKED.replace('row_number', 'rank')}) WHERE n = 1", "OVER goes by the event time"),
         (
             (
                 "SELECT k FROM (SELECT *, row_number() OVER (PARTITION BY k ORDER BY v) AS n FROM "
