@@ -5,10 +5,10 @@ from typing import Literal, Unpack
 
 import pyarrow as pa
 
-from mixedmode.analysis.keyed_steps import check_passed
 from mixedmode.config import DeduplicateStep, OverStep, TopStep
 from mixedmode.config.over_calls import OverCall
 from mixedmode.connectors.calls import Duration
+from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
@@ -129,8 +129,10 @@ def _over(step: OverStep, schema: SchemaLike, event_time: str, where: str) -> St
     check_event_time(records, event_time, where=f"{where}: event_time")
     keys = key_fields(records, step.key_by, where=f"{where}: key_by")
     row = {field.name: field for field in records if field.name not in step.key_by}
-    for name in row:
-        check_passed(name, where)
+    if WEIGHT_COLUMN in row:
+        text = "an over step reads rows that never change, so they have no weight. Remove"
+        msg = f"{where}: schema: {text} {WEIGHT_COLUMN}."
+        raise InvalidJobError(msg)
     order = [(name, argument_type(records, name, where=f"{where}: tie_break")) for name in step.over.tie_break]
     columns = RankedColumns(keys, row, order)
     computed = [over_column(name, call, columns, f"{where}: {name}") for name, call in step.over.columns.items()]

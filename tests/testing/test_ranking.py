@@ -88,7 +88,7 @@ def test_the_values_of_a_row_go_on_from_those_of_the_backlog() -> None:
             lambda: OverHarness(
                 {"n": "rank()"}, schema="k string, _weight int, at timestamp", key_by="k", event_time="at"
             ),
-            "OverHarness: this name is kept for the output. Rename it with AS in a sql step. column=_weight",
+            "OverHarness: schema: an over step reads rows that never change, so they have no weight. Remove _weight.",
         ),
         (
             lambda: DeduplicateHarness(keep="first", schema=SCHEMA, key_by="k"),
