@@ -17,6 +17,7 @@ from mixedmode.operators.aggregate.calls import AggregateFunction, Column, Funct
 from mixedmode.operators.aggregate.collect import Collected, Distinct
 from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.exact import MAX_DECIMAL_DIGITS, sum_type
 from mixedmode.operators.aggregate.kept_results import (
     DistinctCount,
     DistinctResult,
@@ -40,7 +41,6 @@ from mixedmode.operators.aggregate.registers import (
     Moments,
 )
 from mixedmode.operators.aggregate.results import (
-    MAX_DECIMAL_DIGITS,
     BooleanResult,
     CountResult,
     DecimalMean,
@@ -116,9 +116,7 @@ def _sum(call: Arguments) -> AggregateFunction:
         floats = FloatSum(call.argument)
         return AggregateFunction((floats, seen), pa.float64(), FloatSumResult(floats, seen))
     total = ExactSum(call.argument, limb_count(call.data_type))
-    result_type = pa.int64()
-    if pa.types.is_decimal(call.data_type):
-        result_type = pa.decimal128(min(MAX_DECIMAL_DIGITS, call.data_type.precision + 10), call.data_type.scale)
+    result_type = sum_type(call.data_type)
     return AggregateFunction((total, seen), result_type, ExactSumResult(total, seen, result_type, call.where))
 
 

@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 from typing_extensions import override
 
+from mixedmode.operators.aggregate.exact import carried
 from mixedmode.operators.aggregate.reduce import Grouping, centred_by, count_by, extreme_by, sum_by, sum_floats_by
-from mixedmode.operators.aggregate.values import LIMB_BITS, LIMB_MASK, Argument, Bools, Int64s, Values
+from mixedmode.operators.aggregate.values import Argument, Bools, Int64s, Values
 
 Parts = Sequence[Values]
 
@@ -179,11 +180,11 @@ class ExactSum(Register):
     def from_rows(self, grouping: Grouping, rows: Rows) -> tuple[Values, ...]:
         """Sum the limbs; NULL adds nothing."""
         limbs = rows.arguments[self.argument].limbs
-        return _carried([sum_by(grouping, limb) for limb in limbs])
+        return tuple(map(Values, carried([sum_by(grouping, limb) for limb in limbs])))
 
     @override
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
-        return _carried([sum_by(grouping, part.integers) for part in parts])
+        return tuple(map(Values, carried([sum_by(grouping, part.integers) for part in parts])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,17 +295,3 @@ class Filtered:  # not a subclass of Register: its field `register` would have A
     def merge(self, grouping: Grouping, parts: Parts) -> tuple[Values, ...]:
         """Merge as the inner register does."""
         return self.register.merge(grouping, parts)
-
-
-def _carried(limbs: list[Int64s]) -> tuple[Values, ...]:
-    """Propagate carries, so that every limb but the last is in [0, 2**32).
-
-    The limbs [2**32 + 5, 1] become [5, 2], and [-1, 0] becomes [2**32 - 1, -1].
-    """
-    carry = np.zeros_like(limbs[0])
-    normal = []
-    for limb in limbs[:-1]:
-        whole = limb + carry
-        normal.append(Values(whole & LIMB_MASK))
-        carry = whole >> LIMB_BITS
-    return (*normal, Values(limbs[-1] + carry))

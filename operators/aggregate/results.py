@@ -11,9 +11,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
+from mixedmode.operators.aggregate.exact import (
+    Integers,
+    check_fits,
+    exact_sums,
+    exceeds,
+    python_integers,
+    rounded_sums,
+)
 from mixedmode.operators.aggregate.registers import (
     Condition,
     Count,
@@ -28,16 +35,13 @@ from mixedmode.operators.aggregate.registers import (
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch
 from mixedmode.operators.aggregate.values import (
     LIMB_BITS,
-    Bools,
     Int64s,
     Values,
     decimal_column,
     from_ordered,
 )
 
-MAX_DECIMAL_DIGITS = 38
 State = Mapping[Register, tuple[Values, ...]]
-Integers = npt.NDArray[np.object_]  # Python integers, of any size
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +107,7 @@ class ExactSumResult:
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
         empty = _ints(state, self.seen) == 0
-        limbs = _limbs(state, self.total)
-        if not pa.types.is_decimal(self.result_type):
-            _check_fits(_overflows_int64(limbs), self.result_type, f"{self.where}: sum")
-            whole = limbs[0] + (limbs[1] << LIMB_BITS)
-            return pa.array(whole, mask=empty)
-        if self.result_type.precision < MAX_DECIMAL_DIGITS:  # 10 digits of headroom are enough for 10**10 rows
-            return decimal_column(_words(limbs), self.result_type, empty)
-        whole_numbers = _python_integers(limbs)
-        _check_fits(_exceeds(whole_numbers, self.result_type.precision), self.result_type, f"{self.where}: sum")
-        return decimal_column(_words(limbs), self.result_type, empty)
+        return exact_sums(_limbs(state, self.total), empty, self.result_type, f"{self.where}: sum")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +120,7 @@ class IntegerMean:
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
         seen, limbs = _ints(state, self.seen), _limbs(state, self.total)
-        total = limbs[1].astype(np.float64) * 2.0**LIMB_BITS + limbs[0]
-        return pa.array(total / np.maximum(seen, 1), mask=seen == 0)
+        return pa.array(rounded_sums(limbs) / np.maximum(seen, 1), mask=seen == 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +144,8 @@ class DecimalMean:
         if len(limbs) == 2 and _fits_scaled(limbs, divisor, shift):
             quotient = _half_up((limbs[0] + (limbs[1] << LIMB_BITS)) * shift, divisor)
             return decimal_column(_words_of_int64(quotient), self.result_type, seen == 0)
-        rounded = _half_up_python(_python_integers(limbs) * shift, divisor.astype(object))
-        _check_fits(_exceeds(rounded, self.result_type.precision), self.result_type, f"{self.where}: avg")
+        rounded = _half_up_python(python_integers(limbs) * shift, divisor.astype(object))
+        check_fits(exceeds(rounded, self.result_type.precision), self.result_type, f"{self.where}: avg")
         return decimal_column(_words_of_python(rounded), self.result_type, seen == 0)
 
 
@@ -249,32 +243,6 @@ def _limbs(state: State, register: ExactSum) -> list[Int64s]:
     return [part.integers for part in state[register]]
 
 
-def _overflows_int64(limbs: list[Int64s]) -> Bools:
-    overflows: Bools = (limbs[1] >= 2 ** (LIMB_BITS - 1)) | (limbs[1] < -(2 ** (LIMB_BITS - 1)))
-    return overflows
-
-
-def _exceeds(numbers: Integers, digits: int) -> Bools:
-    return np.asarray(abs(numbers) >= 10**digits, dtype=np.bool_)
-
-
-def _check_fits(overflows: Bools, result_type: pa.DataType, what: str) -> None:
-    if overflows.any():
-        msg = (
-            f"{what} is too large for its result type, and a wrong number would be worse than none. "
-            "Cast the argument to a wider type in a sql step, for example CAST(x AS DECIMAL(38, 0)) or DOUBLE. "
-            f"result_type={result_type}, keys_affected={int(overflows.sum())}"
-        )
-        raise InvalidJobError(msg)
-
-
-def _python_integers(limbs: list[Int64s]) -> Integers:
-    total: Integers = limbs[-1].astype(object)
-    for limb in reversed(limbs[:-1]):
-        total = total * 2**LIMB_BITS + limb
-    return total
-
-
 def _half_up(numbers: Int64s, divisor: Int64s) -> Int64s:
     """Return quotients rounded half away from zero. The caller ensures that no step overflows (`_fits_scaled`)."""
     magnitude: Int64s = (2 * np.abs(numbers) + divisor) // (2 * divisor)
@@ -302,16 +270,6 @@ def _as_printed(doubles: pa.Array, data_type: pa.Decimal128Type) -> pa.Array:
     whole = [max(-greatest, min(int(one.to_integral_value(ROUND_HALF_UP)), greatest)) for one in printed]
     is_null = doubles.is_null().to_numpy(zero_copy_only=False)
     return decimal_column(_words_of_python(np.array(whole, np.object_)), data_type, is_null)
-
-
-def _words(limbs: list[Int64s]) -> npt.NDArray[np.uint64]:
-    """Return limbs as the (n, 2) two's complement words of a decimal128, low word first."""
-    low = (limbs[0] | (limbs[1] << LIMB_BITS)).view(np.uint64)
-    if len(limbs) == 2:
-        high = (limbs[1] >> LIMB_BITS).view(np.uint64)
-    else:
-        high = (limbs[2] | (limbs[3] << LIMB_BITS)).view(np.uint64)
-    return np.stack([low, high], axis=1)
 
 
 def _words_of_int64(numbers: Int64s) -> npt.NDArray[np.uint64]:

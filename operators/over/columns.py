@@ -79,7 +79,8 @@ class OverColumn:
                 f"divide sum by count in one after. type={data_type}"
             )
             raise InvalidJobError(msg)
-        if self.function in ("sum", "avg") and sum_type(data_type) is None:
+        checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal128)
+        if self.function in ("sum", "avg") and not any(is_of(data_type) for is_of in checks):
             msg = f"{where}: {self.function} takes numbers. Cast the column in a sql step before. type={data_type}"
             raise InvalidJobError(msg)
         if self.function in ("min", "max") and pa.types.is_nested(data_type):

@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.operators.aggregate.exact import carried, exact_sums
 from mixedmode.operators.aggregate.values import Bools, Int64s
-from mixedmode.operators.over.numbers import floats_of, limbs_of, summed
+from mixedmode.operators.over.numbers import floats_of, limbs_of
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 
@@ -45,8 +46,8 @@ class Framed:
         if pa.types.is_floating(result_type):
             (sums,), counts = self._sums([floats_of(self.joined)])
             return pa.array(sums, mask=counts == 0)
-        limbs, counts = self._sums(limbs_of(self.joined))
-        return summed(limbs, result_type, counts == 0, where)
+        limbs, counts = self._sums(limbs_of(self.joined, result_type))
+        return exact_sums(carried(limbs), counts == 0, result_type, where)
 
     def mean(self) -> pa.Array:
         """Return the mean of numbers as a double, (n,); NULL without a value."""

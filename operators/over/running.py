@@ -15,9 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import override
 
+from mixedmode.operators.aggregate.exact import carried, exact_sums
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.floats import Floats
-from mixedmode.operators.over.numbers import floats_of, limbs_of, summed
+from mixedmode.operators.over.numbers import floats_of, limbs_of
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 
@@ -90,9 +91,9 @@ class RunningSum(Running):
         if pa.types.is_floating(self.result_type):
             found = pa.array(_float_sums(floats_of(ends.values), places, floats_of(kept[0])), mask=is_missing)
         else:
-            pairs = zip(limbs_of(ends.values), limbs_of(kept[0]), strict=True)
+            pairs = zip(limbs_of(ends.values, self.result_type), limbs_of(kept[0], self.result_type), strict=True)
             sums = [_sums(limb, places, before) for limb, before in pairs]
-            found = summed(sums, self.result_type, is_missing, self.where)
+            found = exact_sums(carried(sums), is_missing, self.result_type, self.where)
         return found, [_last(found, places)]
 
 

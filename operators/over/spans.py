@@ -12,9 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mixedmode.operators.aggregate.exact import carried, exact_sums, rounded_sums
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.floats import Floats
-from mixedmode.operators.over.numbers import floats_of, limbs_of, summed, total
+from mixedmode.operators.over.numbers import floats_of, limbs_of
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 from mixedmode.time import MIN_TIME_US
@@ -100,12 +101,12 @@ class Spanned:
         is_missing = self._counts == 0
         if pa.types.is_floating(result_type):
             return pa.array(self._float_sums(), mask=is_missing)
-        return summed(self._limbs(), result_type, is_missing, where)
+        return exact_sums(self._limbs(result_type), is_missing, result_type, where)
 
     def mean(self) -> pa.Array:
         """Return the mean of numbers as a double, (n,); NULL without a value."""
         assert self.values is not None
-        sums = self._float_sums() if pa.types.is_floating(self.values.type) else total(self._limbs())
+        sums = self._float_sums() if pa.types.is_floating(self.values.type) else rounded_sums(self._limbs(pa.int64()))
         return pa.array(sums / np.maximum(self._counts, 1), mask=self._counts == 0)
 
     def extreme(self, *, largest: bool) -> pa.Array:
@@ -149,9 +150,9 @@ class Spanned:
         found: Int64s = sums[self.ends] - sums[self.starts]
         return found
 
-    def _limbs(self) -> list[Int64s]:
+    def _limbs(self, result_type: pa.DataType) -> list[Int64s]:
         """Return the sums of whole numbers in limbs."""
-        return [self._differences(limb) for limb in limbs_of(self.values)]
+        return carried([self._differences(limb) for limb in limbs_of(self.values, result_type)])
 
     def _float_sums(self) -> Floats:
         """Return the sums of numbers as floats, added from the oldest row to the newest.
