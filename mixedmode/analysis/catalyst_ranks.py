@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from mixedmode.analysis.catalyst_conditions import TURNED, conjuncts
 from mixedmode.analysis.catalyst_objects import id_of, ids_of, items_of, kind_of, view_name
-from mixedmode.analysis.catalyst_over import OverQuery, functions_of
+from mixedmode.analysis.catalyst_over import OverQuery, functions_of, is_column
 from mixedmode.analysis.catalyst_plans import without_with
 from mixedmode.analysis.catalyst_texts import projected, replaced
 
@@ -94,7 +94,7 @@ def _limit(condition: _Java, rank: int) -> int | None:
 
 
 def _is_rank(value: _Java, rank: int) -> bool:
-    return kind_of(value) == "AttributeReference" and id_of(value) == rank
+    return is_column(value) and id_of(value) == rank
 
 
 def whole_number(value: _Java) -> int | None:

@@ -13,11 +13,11 @@ from mixedmode.analysis.declared import check_declared, declared_fields, declare
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_argument, check_literals
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, ProcessStep, TopStep
+from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, OverStep, ProcessStep, TopStep
 from mixedmode.config.calls import column_in, named, quoted
 from mixedmode.config.keyed import key_advice
 from mixedmode.config.spelling import did_you_mean
-from mixedmode.config.steps import RANK_COLUMN
+from mixedmode.config.steps import RANK_COLUMN, STEP_KINDS
 from mixedmode.errors import InvalidJobError, MixedmodeError
 from mixedmode.keys import KeySchema
 from mixedmode.operators.aggregate import AggregateFunction
@@ -247,7 +247,7 @@ class RankedStage:
         step, given = self._step, self._given
         found: list[MixedmodeError] = []
         keys = key_fields(given.frame, step.key_columns, self._where("key-by"), found)
-        row = self._row(found)
+        row = passed_columns(step, given.frame, self._where, found)
         order = []
         for by in orders_of(step, given.upstream.event_time):
             with collecting(found):
@@ -257,19 +257,6 @@ class RankedStage:
         raise_all(found)
         row_key = given.row_key if isinstance(step, TopStep) else None
         return ranked_stage(step, given.upstream, RankedColumns(keys, row, order, row_key), self._where)
-
-    def _row(self, found: list[MixedmodeError]) -> dict[str, pa.Field]:
-        """Return {expression: column} of the columns that are no key; append an error for each unsuitable one."""
-        step, row = self._step, {}
-        keys = {column.lower() for column in step.key_columns}
-        for field in self._given.frame.schema:
-            name = field.name
-            if name.lower() in keys:
-                continue
-            found += column_taken(step, name, self._where)
-            with collecting(found):
-                row[quoted(name)] = pa.field(name, input_type(field.dataType, f"{self._where()}: {name}"))
-        return row
 
     def _order(self, text: str) -> tuple[str, pa.DataType]:
         """Return the expression and type of an order column. A column of the input has the expression of the row."""
@@ -286,15 +273,27 @@ class RankedStage:
         return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
-def check_passed(column: str, where: str) -> None:
-    """Raise InvalidJobError, beginning with `where`, if a column that a step passes on has a name that is kept."""
-    if column.lower() in RESERVED:
-        raise column_kept(column, where)
+def passed_columns(
+    step: TopStep | DeduplicateStep | OverStep, frame: DataFrame, where: Where, found: list[MixedmodeError]
+) -> dict[str, pa.Field]:
+    """Return {expression: column} of the columns that are no key, which a step passes on.
+
+    Append an error to `found` for each unsuitable one.
+    """
+    keys, row = {column.lower() for column in step.key_columns}, {}
+    for field in frame.schema:
+        name = field.name
+        if name.lower() in keys:
+            continue
+        found += column_taken(step, name, where)
+        with collecting(found):
+            row[quoted(name)] = pa.field(name, input_type(field.dataType, f"{where()}: {name}"))
+    return row
 
 
-def column_taken(step: TopStep | DeduplicateStep, column: str, where: Where) -> list[MixedmodeError]:
+def column_taken(step: TopStep | DeduplicateStep | OverStep, column: str, where: Where) -> list[MixedmodeError]:
     """Return the mistake that a column which a step passes on has a name that is kept, or is the rank; [] if not."""
-    kind = "top" if isinstance(step, TopStep) else "deduplicate"
+    kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
     if column.lower() in RESERVED:
         return [column_kept(column, where(kind))]
     if kind != "top" or column.lower() != RANK_COLUMN:

@@ -29,7 +29,7 @@ from mixedmode.analysis.window_columns import LAST_OF_WINDOW, WINDOW_TIME, bound
 from mixedmode.analysis.written_sql import free_name, is_free, selected, types_of, with_text
 from mixedmode.config import OverStep, SqlStep
 from mixedmode.config.calls import quoted
-from mixedmode.config.over_calls import OverCall
+from mixedmode.config.over_calls import RANKS, OverCall
 from mixedmode.durations import format_duration_ms
 from mixedmode.errors import InvalidJobError
 
@@ -51,7 +51,6 @@ _FUNCTIONS = {
     "First": "first_value",
     "Last": "last_value",
 }
-_RANKS = frozenset({"row_number", "rank", "dense_rank"})
 #: {bound of a frame in Spark: its words}
 _BOUNDS = {"UnboundedPreceding$": "unbounded preceding", "CurrentRow$": "current row"}
 
@@ -161,7 +160,7 @@ def _call(expression: _Java, names: Mapping[int, str], where: str) -> OverCall:
     name = _FUNCTIONS.get(kind_of(function), str(function.prettyName()))
     try:
         arguments, words = _arguments(name, function, names)
-        has_frame = name not in _RANKS and name != "lag"
+        has_frame = name not in RANKS and name != "lag"
         frame = _frame(expression.windowSpec().frameSpecification()) if has_frame else ""
         return OverCall.parse(f"{name}({', '.join(arguments)}){words} {frame}")
     except InvalidJobError as error:
@@ -171,7 +170,7 @@ def _call(expression: _Java, names: Mapping[int, str], where: str) -> OverCall:
 
 def _arguments(name: str, function: _Java, names: Mapping[int, str]) -> tuple[list[str], str]:
     """Return the arguments of a function, and the words about NULL after it."""
-    if name in _RANKS or name not in _FUNCTIONS.values():
+    if name in RANKS or name not in _FUNCTIONS.values():
         return [], ""
     given = [*items_of(function.children())]
     if name == "count" and whole_number(given[0]) == 1 and len(given) == 1:

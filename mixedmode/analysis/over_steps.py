@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from mixedmode.analysis.column_types import input_type
-from mixedmode.analysis.keyed_steps import StepInput, check_passed, key_field, key_fields, rows_change
+from mixedmode.analysis.keyed_steps import StepInput, key_field, key_fields, passed_columns, rows_change
 from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.config import OverStep
 from mixedmode.config.calls import quoted
@@ -23,13 +22,7 @@ def analysed_over(step: OverStep, given: StepInput, where: Where) -> KeyedStage:
     """Return the stage of an `over` step. Raise InvalidJobError with every bad column.  where: a place in the step."""
     found: list[MixedmodeError] = []
     keys: Sequence[pa.Field] = key_fields(given.frame, step.key_columns, where("key-by"), found)
-    known, row = {column.lower() for column in step.key_columns}, {}
-    for field in given.frame.schema:
-        if field.name.lower() in known:
-            continue
-        with collecting(found):
-            check_passed(field.name, where("over"))
-            row[quoted(field.name)] = pa.field(field.name, input_type(field.dataType, f"{where()}: {field.name}"))
+    row = passed_columns(step, given.frame, where, found)
     order = []
     for name in step.over.tie_break:
         with collecting(found):

@@ -1,16 +1,16 @@
 """The rows of a sql step, whose text may be several steps.
 
-A query in parentheses with a GROUP BY, a DISTINCT, a UNION or OVER is a text of its own. The text around it
-reads its rows:
+A query in parentheses with a GROUP BY, a DISTINCT, a UNION or OVER is a text of its own. The text around it reads its
+rows:
 
     SELECT day, avg(n) AS mean FROM (SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)) GROUP BY day
 
     sql_2_1    SELECT k, date(at) AS day, count(*) AS n FROM t GROUP BY k, date(at)
     the rest   SELECT day, avg(n) AS mean FROM (SELECT * FROM sql_2_1) GROUP BY day
 
-So no text has more than one of them, and each is taken apart by grouped_sql.py, distinct_sql.py or ranked_sql.py. The
-plan of the rest, over the query that was cut out, is compared with that of the text before. A join of two inputs that
-is left then is taken apart by joined_sql.py.
+So no text has more than one of them, and each is taken apart by grouped_sql.py, distinct_sql.py, ranked_sql.py or
+over_sql.py. The plan of the rest, over the query that was cut out, is compared with that of the text before. A join of
+two inputs that is left then is taken apart by joined_sql.py.
 """
 
 from collections.abc import Callable, Mapping

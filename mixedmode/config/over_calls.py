@@ -17,7 +17,7 @@ from mixedmode.config.spelling import did_you_mean
 from mixedmode.durations import format_duration_ms, parse_duration_ms
 from mixedmode.errors import InvalidJobError
 
-__all__ = ["FRAME_ROWS_MAX", "OVER_FUNCTIONS", "OverCall"]
+__all__ = ["FRAME_ROWS_MAX", "OVER_FUNCTIONS", "RANKS", "OverCall"]
 
 #: {canonical name: other accepted spellings} of the functions of an `over` step
 OVER_FUNCTIONS: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,8 @@ OVER_FUNCTIONS: dict[str, tuple[str, ...]] = {
 #: the most rows before a row that a call reads; the state has as many of each key
 FRAME_ROWS_MAX = 1000
 _CANONICAL = {spelling: name for name, others in OVER_FUNCTIONS.items() for spelling in (name, *others)}
-_RANKS = frozenset({"row_number", "rank", "dense_rank"})
+#: functions without an argument and without a frame
+RANKS = frozenset({"row_number", "rank", "dense_rank"})
 _EDGES = frozenset({"first_value", "last_value"})
 _HEAD = re.compile(r"\s*(\w+)\s*\(", re.ASCII)
 _WORDS = re.compile(r"(?P<nulls>(?:ignore|respect)\s+nulls\b)?\s*(?P<frame>.*)", re.IGNORECASE | re.DOTALL)
@@ -77,13 +78,13 @@ class OverCall:
 
     def __post_init__(self) -> None:
         assert self.function in OVER_FUNCTIONS, self.function
-        assert (self.argument is None) == (self.function in _RANKS) or self.function == "count", self.function
+        assert (self.argument is None) == (self.function in RANKS) or self.function == "count", self.function
         assert not self.has_peers or (self.first is None and self.last == 0), self
         assert self.span_ms is None or self.has_peers, self
         assert not self.ignores_nulls or self.function in _EDGES, self.function
 
     def __str__(self) -> str:
-        if self.function in _RANKS:
+        if self.function in RANKS:
             return f"{self.function}()"
         if self.function == "lag":
             return f"lag({self.argument}, {self.last})"
@@ -97,11 +98,6 @@ class OverCall:
             last = f"{self.last} preceding" if self.last else "current row"
             frame = f" rows between {first} preceding and {last}"
         return f"{self.function}({self.argument or '*'}){nulls}{frame}"
-
-    @property
-    def rows_before(self) -> int:
-        """The number of rows before a row that the call reads one by one."""
-        return max(self.first or 0, self.last)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -128,7 +124,7 @@ class OverCall:
         if ignores_nulls and function not in _EDGES:
             msg = f"only first_value and last_value take IGNORE NULLS here. found={text}"
             raise InvalidJobError(msg)
-        if function in _RANKS or function == "lag":
+        if function in RANKS or function == "lag":
             if frame:
                 msg = f"{function} has no frame: it goes by the rows before a row. Remove it. found={frame}"
                 raise InvalidJobError(msg)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from mixedmode.analysis.keyed_steps import check_passed, checked_key, column_taken, names_taken, rows_change
+from mixedmode.analysis.keyed_steps import checked_key, column_taken, names_taken, rows_change
 from mixedmode.analysis.problems import raise_all
 from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, OverStep, ProcessStep
 from mixedmode.config.calls import column_in, quoted
@@ -109,8 +109,7 @@ def _over(step: OverStep, columns: Columns, upstream: Upstream, keys: tuple[pa.F
     if upstream.is_changelog:
         raise rows_change(where("over"), upstream.reads)
     row = columns.quoted(without=step.key_columns)
-    for field in row.values():
-        check_passed(field.name, where("over"))
+    raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
     ties = [columns.field(name, where("over", "tie-break")) for name in step.over.tie_break]
     read = RankedColumns(keys or (ALL_ROWS,), row, [(quoted(field.name), field.type) for field in ties])
     computed = [

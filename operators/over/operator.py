@@ -42,7 +42,7 @@ from mixedmode.operators.over.columns import TIME, OverColumn, SortedRows
 from mixedmode.operators.over.kept import Kept, KeptLayout
 from mixedmode.operators.over.places import Places
 from mixedmode.operators.tables import column_of
-from mixedmode.operators.top.fold import packed_table
+from mixedmode.operators.top.fold import packed_table, whole_keys
 from mixedmode.operators.top.rows import RowLayout, keys_of, parts_of, taken, without_prefix
 from mixedmode.operators.window.keys import TIME_BYTES, encoded_times, joined, leading_times
 from mixedmode.operators.window.stored import stored_in
@@ -148,7 +148,7 @@ class OverOperator(OperatorBase):
     def process(self, tables: Iterator[pa.Table], context: SubtaskContext) -> Iterator[AppendedRows]:
         """Yield the rows that are emitted. Write what is kept of the keys, and the rows that wait."""
         run = _Run(self, context)
-        for table in whole_peers(tables):
+        for table in whole_keys(tables, lambda held: held, orders_of):
             yield from run.process(table)
         run.finish()
 
@@ -156,27 +156,6 @@ class OverOperator(OperatorBase):
         """Return the event times (n,) of packed rows."""
         parts = parts_of(packed)
         return leading_times(cut(parts.data, parts.key_ends, parts.key_ends + TIME_BYTES))
-
-
-def whole_peers(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of sorted tables of packed rows, cut only between rows that are no peers."""
-    held, held_order = list[pa.Table](), b""  # the peers of the last row so far
-    for table in tables:
-        if table.num_rows == 0:
-            continue
-        orders = orders_of(column_of(table, KEY_COLUMN))
-        _, first_rows = segments(orders)
-        last = int(first_rows[-1])
-        if held and orders[0].as_py() != held_order:
-            yield pa.concat_tables(held).combine_chunks()
-            held = []
-        if last > 0:
-            yield pa.concat_tables([*held, table.slice(0, last)]).combine_chunks()
-            held = []
-        held.append(take_rows(table, np.arange(last, table.num_rows)))
-        held_order = orders[last].as_py()
-    if held:
-        yield pa.concat_tables(held).combine_chunks()
 
 
 def orders_of(packed: pa.LargeBinaryArray) -> pa.LargeBinaryArray:

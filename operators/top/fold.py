@@ -44,16 +44,21 @@ def pruned(table: pa.Table, n: int) -> pa.Table:
     return table.set_column(table.column_names.index(WEIGHT_COLUMN), WEIGHT_COLUMN, pa.array(best[rows]))
 
 
-def whole_keys(tables: Iterator[pa.Table], shrink: Callable[[pa.Table], pa.Table]) -> Iterator[pa.Table]:
+def whole_keys(
+    tables: Iterator[pa.Table],
+    shrink: Callable[[pa.Table], pa.Table],
+    part: Callable[[pa.LargeBinaryArray], pa.LargeBinaryArray] = keys_of,
+) -> Iterator[pa.Table]:
     """Yield the rows of sorted tables of packed rows, cut only between the users' keys.
 
     shrink: drops rows of a key that are not needed, so that a key that fills many tables is held in little memory.
+    part: the bytes of a packed row between which tables are cut, if these are others than those of the key.
     """
     held, held_key = list[pa.Table](), b""  # the rows of the last key so far
     for table in tables:
         if table.num_rows == 0:
             continue
-        keys = keys_of(column_of(table, KEY_COLUMN))
+        keys = part(column_of(table, KEY_COLUMN))
         _, first_rows = segments(keys)
         last = int(first_rows[-1])
         if held and keys[0].as_py() != held_key:

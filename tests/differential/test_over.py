@@ -196,7 +196,10 @@ def test_the_cases_have_keys_with_peers_on_both_sides_of_the_flip() -> None:
         sides = [Counter((event.key, event.time_us) for event in events) for events in halves(case)]
         return any(max(side.values(), default=0) > 1 for side in sides) and bool(sides[0].keys() & sides[1].keys())
 
-    find(cases(values=VALUES), is_telling, settings=settings(SPARK_CASES, max_examples=5000, phases=[Phase.generate]))
+    found = find(
+        cases(values=VALUES), is_telling, settings=settings(SPARK_CASES, max_examples=5000, phases=[Phase.generate])
+    )
+    assert is_telling(found)
 
 
 def halves(case: Case) -> tuple[Sequence[Event], Sequence[Event]]:
