@@ -1,6 +1,6 @@
 """The columns that an `over` step computes: the function of each, its type, and what is kept of a key for it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.values import Int64s
-from mixedmode.operators.over.framed import Framed
+from mixedmode.operators.over.frames import Frames, Timeline
 from mixedmode.operators.over.numbers import sum_type
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.running import (
@@ -21,7 +21,6 @@ from mixedmode.operators.over.running import (
     RunningMean,
     RunningSum,
 )
-from mixedmode.operators.over.spans import Spanned, Timeline
 
 __all__ = ["TIME", "OverColumn", "SortedRows"]
 
@@ -48,7 +47,7 @@ class SortedRows:
     @cached_property
     def timeline(self) -> Timeline:
         """The sequence of the joined rows and their times."""
-        return Timeline(self.places, self.joined[TIME].to_numpy())
+        return Timeline(self.places, self.joined[TIME].to_numpy() if TIME in self.joined else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,44 +158,35 @@ class OverColumn:
 
     def _framed(self, rows: SortedRows) -> pa.Array:
         places = rows.places
-        if self.span_us is not None:
-            return self._spanned(rows, self.span_us)
-        if self.argument is None:  # count(*)
-            assert self.first is not None, self
+        if self.argument is None and self.first is not None:  # count(*), for which no rows are kept
             return pa.array(np.minimum(places.numbers - self.last, self.first - self.last).clip(-1) + 1)
-        if self.function == "last_value" and not self.ignores_nulls:
+        if self.function == "last_value" and not self.ignores_nulls and self.span_us is None:
+            assert self.argument is not None, self
             found = at(rows.joined[self.argument], *places.rows_before(self.last))
             return found.take(pa.array(rows.last_of_blocks[rows.blocks])) if self.has_peers else found
         if self.function == "lag":
+            assert self.argument is not None, self
             return at(rows.joined[self.argument], *places.rows_before(self.last))
-        assert self.first is not None, self
-        framed = Framed(rows.joined[self.argument], places, self.first, self.last)
-        where = f"{self.name}: {self.function}"
-        functions: Mapping[str, Callable[[], pa.Array]] = {
-            "count": framed.count,
-            "sum": lambda: framed.sum(self.field.type, where),
-            "avg": framed.mean,
-            "min": lambda: framed.extreme(largest=False),
-            "max": lambda: framed.extreme(largest=True),
-            "first_value": lambda: framed.edge(last=False, ignores_nulls=self.ignores_nulls),
-            "last_value": lambda: framed.edge(last=True, ignores_nulls=self.ignores_nulls),
-        }
-        return functions[self.function]()
-
-    def _spanned(self, rows: SortedRows, span_us: int) -> pa.Array:
-        joined = None if self.argument is None else rows.joined[self.argument]
-        spanned = Spanned.of(joined, rows.timeline, span_us, rows.last_of_blocks[rows.blocks])
+        joined = None if self.argument is None else rows.joined[self.argument].take(pa.array(rows.timeline.order))
+        frames = Frames(joined, *self._bounds(rows))
         match self.function:
             case "count":
-                return spanned.count()
+                return frames.count()
             case "sum":
-                return spanned.sum(self.field.type, f"{self.name}: sum")
+                return frames.sum(self.field.type, f"{self.name}: sum")
             case "avg":
-                return spanned.mean()
+                return frames.mean()
             case "min" | "max":
-                return spanned.extreme(largest=self.function == "max")
+                return frames.extreme(largest=self.function == "max")
             case _:
-                return spanned.edge(last=self.function == "last_value", ignores_nulls=self.ignores_nulls)
+                return frames.edge(last=self.function == "last_value", ignores_nulls=self.ignores_nulls)
+
+    def _bounds(self, rows: SortedRows) -> tuple[Int64s, Int64s]:
+        """Return the starts and the ends of the frames in the sequence of the joined rows, (n,) each."""
+        if self.span_us is not None:
+            return rows.timeline.within(self.span_us, rows.last_of_blocks[rows.blocks])
+        assert self.first is not None, self
+        return rows.timeline.between(self.first, self.last)
 
     def _rank(self, rows: SortedRows, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         places = rows.places

@@ -1,4 +1,4 @@
-"""Functions of an `over` step over a frame of a span of time: the rows from so long before a row on, and its peers.
+"""Functions of an `over` step over a frame of some rows or of a span of time, which ends at or before its row.
 
 The joined rows of each key (see places.py) are put into one sequence, key by key, in which a frame is a slice. Counts
 and sums of whole numbers are differences of prefix sums. The least and the greatest value are those of two slices of
@@ -20,19 +20,19 @@ from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 from mixedmode.time import MIN_TIME_US
 
-__all__ = ["Spanned", "Timeline"]
+__all__ = ["Frames", "Timeline"]
 
 
 @dataclass(frozen=True)
 class Timeline:
     """The sequence of the joined rows (m,), and their times.
 
-    times_us: (m,) of the joined rows. A row whose time is before that of a row before it, as one that comes after all
-    has fired, counts with the time of that row.
+    times_us: (m,) of the joined rows; None if no frame has a span. A row whose time is before that of a row before it,
+    as one that comes after all has fired, counts with the time of that row.
     """
 
     places: Places
-    times_us: Int64s
+    times_us: Int64s | None
 
     @cached_property
     def order(self) -> Int64s:
@@ -52,13 +52,25 @@ class Timeline:
     @cached_property
     def _ranked(self) -> tuple[Int64s, Int64s, Int64s]:
         """The distinct times, and of each place (m,) its key, and its key and the rank of its time as one number."""
+        assert self.times_us is not None
         times, ranks = np.unique(self.times_us, return_inverse=True)
         keys = np.concatenate([np.repeat(np.arange(len(self.places.starts)), self.places.kept), self.places.codes])
         codes = keys[self.order]
         return times, codes, np.maximum.accumulate(codes * (len(times) + 1) + ranks[self.order])
 
-    def starts(self, span_us: int, rows: Int64s) -> Int64s:
-        """Return the place (m,) at which the frame of each of these places (m,) begins."""
+    def between(self, first: int, last: int) -> tuple[Int64s, Int64s]:
+        """Return the frames from `first` to `last` rows before each row of the table: (n,) their starts and ends."""
+        places = self.places
+        begins = np.cumsum(places.kept) - places.kept + places.starts  # of each key
+        starts = np.maximum(self.rows - first, begins[places.codes])
+        return starts, np.maximum(self.rows - last + 1, starts)
+
+    def within(self, span_us: int, last_peers: Int64s) -> tuple[Int64s, Int64s]:
+        """Return the frames from so long before each row of the table to its last peer (n,), as `between`."""
+        return self._starts(span_us, self.rows), self.rows[last_peers] + 1
+
+    def _starts(self, span_us: int, rows: Int64s) -> Int64s:
+        """Return the place (m,) at which the frame of a span begins, for each of these places (m,)."""
         times, codes, numbers = self._ranked
         floors = codes[rows] * (len(times) + 1)
         own = times[numbers[rows] - floors]
@@ -69,12 +81,12 @@ class Timeline:
     def recent(self, span_us: int) -> Int64s:
         """Return how many rows of each key the frame of a later row may have, (k,)."""
         last = self.rows[self.places.ends - 1]
-        return last + 1 - self.starts(span_us, last)
+        return last + 1 - self._starts(span_us, last)
 
 
 @dataclass(frozen=True)
-class Spanned:
-    """The frames of rows (n,): slices [starts[i], ends[i]) of a sequence of values (m,).
+class Frames:
+    """The frames of rows (n,): slices [starts[i], ends[i]) of a sequence of values (m,), which may be empty.
 
     values: None for rows without a column.
     """
@@ -82,15 +94,6 @@ class Spanned:
     values: pa.Array | None
     starts: Int64s
     ends: Int64s
-
-    @classmethod
-    def of(cls, joined: pa.Array | None, timeline: Timeline, span_us: int, last_peers: Int64s) -> "Spanned":
-        """Return the frames of the rows of a table.
-
-        joined: (m,) a column of the joined rows. last_peers: (n,) the last peer of each row.
-        """
-        values = None if joined is None else joined.take(pa.array(timeline.order))
-        return cls(values, timeline.starts(span_us, timeline.rows), timeline.rows[last_peers] + 1)
 
     def count(self) -> pa.Array:
         """Return the number of rows, or of values that are not NULL, (n,)."""
@@ -130,7 +133,7 @@ class Spanned:
         counts = self._are_valid if ignores_nulls else np.ones(len(places), np.bool_)
         if last:
             found = np.maximum.accumulate(np.where(counts, places, -1))[self.ends - 1]
-            return at(self.values, found, found >= self.starts)
+            return at(self.values, found, (found >= self.starts) & (self.ends > self.starts))
         found = np.minimum.accumulate(np.where(counts, places, len(places))[::-1])[::-1][self.starts]
         exists = found < self.ends
         return at(self.values, np.where(exists, found, 0), exists)
