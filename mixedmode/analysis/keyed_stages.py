@@ -1,5 +1,6 @@
 """Makes the stage of a keyed step of one input: each kind of step has its own analysis."""
 
+from mixedmode.analysis.apply_changes import analysed_apply_changes
 from mixedmode.analysis.async_maps import analysed_async_map
 from mixedmode.analysis.keyed_steps import AggregateStage, RankedStage, StepInput, analysed_process
 from mixedmode.analysis.over_steps import analysed_over
@@ -12,6 +13,7 @@ from mixedmode.config import (
     ProcessStep,
     TopStep,
 )
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.plan.keyed_operators import Where
 from mixedmode.plan.stages import KeyedStage
 
@@ -31,3 +33,5 @@ def keyed_stage(step: OneInputStep, given: StepInput, where: Where) -> KeyedStag
             return RankedStage(step, given, where).build()
         case OverStep():
             return analysed_over(step, given, where)
+        case ApplyChangesStep():
+            return analysed_apply_changes(step, given, where)

@@ -14,6 +14,7 @@ from mixedmode.analysis.problems import collecting, raise_all
 from mixedmode.analysis.relations import Relation
 from mixedmode.analysis.sql_checks import check_argument, check_literals
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OneInputStep, OverStep, ProcessStep, TopStep
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.calls import column_in, named, quoted
 from mixedmode.config.keyed import key_advice
 from mixedmode.config.spelling import did_you_mean
@@ -264,17 +265,28 @@ class RankedStage:
         where = self._where("top", "order-by") if isinstance(step, TopStep) else self._where("deduplicate", "tie-break")
         if isinstance(step, DeduplicateStep):
             text = quoted(key_field(frame, text, where).name)
-        name = column_in(text)
-        known = {column.lower(): column for column in frame.columns}
-        if name is not None and name.lower() in known:
-            text = quoted(known[name.lower()])
-        projected, plan = read_expression(frame, text, "_argument", where)
-        check_argument(plan, where=where, is_keyed=self._given.upstream.is_changelog)
-        return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
+        return argument_in(frame, text, where, is_changelog=self._given.upstream.is_changelog)
+
+
+def argument_in(frame: DataFrame, text: str, where: str, *, is_changelog: bool) -> tuple[str, pa.DataType]:
+    """Return an expression that a step computes of its input, and its type. A column has the text that a row has.
+
+    is_changelog: the rows of the input may be retracted. Raise InvalidJobError, beginning with `where`, for a bad one.
+    """
+    name = column_in(text)
+    known = {column.lower(): column for column in frame.columns}
+    if name is not None and name.lower() in known:
+        text = quoted(known[name.lower()])
+    projected, plan = read_expression(frame, text, "_argument", where)
+    check_argument(plan, where=where, is_keyed=is_changelog)
+    return text, input_type(projected.schema[0].dataType, f"{where}: {text}")
 
 
 def passed_columns(
-    step: TopStep | DeduplicateStep | OverStep, frame: DataFrame, where: Where, found: list[MixedmodeError]
+    step: TopStep | DeduplicateStep | OverStep | ApplyChangesStep,
+    frame: DataFrame,
+    where: Where,
+    found: list[MixedmodeError],
 ) -> dict[str, pa.Field]:
     """Return {expression: column} of the columns that are no key, which a step passes on.
 
@@ -291,7 +303,9 @@ def passed_columns(
     return row
 
 
-def column_taken(step: TopStep | DeduplicateStep | OverStep, column: str, where: Where) -> list[MixedmodeError]:
+def column_taken(
+    step: TopStep | DeduplicateStep | OverStep | ApplyChangesStep, column: str, where: Where
+) -> list[MixedmodeError]:
     """Return the mistake that a column which a step passes on has a name that is kept, or is the rank; [] if not."""
     kind = next(kind for kind, model in STEP_KINDS.items() if type(step) is model)
     if column.lower() in RESERVED:

@@ -1,5 +1,6 @@
 """Validation of a job: from a job file, or a mapping, to a frozen JobSpec."""
 
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS, AggregateCall
 from mixedmode.config.dump import job_spec_to_yaml
@@ -40,6 +41,7 @@ from mixedmode.durations import format_duration_ms, parse_duration_ms
 __all__ = [
     "AGGREGATE_FUNCTIONS",
     "AggregateCall",
+    "ApplyChangesStep",
     "AsyncMapStep",
     "CheckpointingSpec",
     "CoGroupStep",

@@ -56,7 +56,7 @@ _FURTHER_IN = re.compile(r"steps\[\]\..*\.|sources\.<name>\.(?:history|live)\.|d
 _NO_KIND = {"union_tag_not_found", "union_tag_invalid"}
 _KINDS = (
     "sql, or map, or join, or co-process, or co-group, or key-by and one of aggregate, process, "
-    "async-map, top, deduplicate, over"
+    "async-map, top, deduplicate, over, apply-changes"
 )
 
 

@@ -30,7 +30,7 @@ _INPUTS: Mapping[str, TypeAdapter[dict[str, Any]]] = {
 _STEP: TypeAdapter[Any] = TypeAdapter(Step)
 _SPARK: TypeAdapter[Any] = TypeAdapter(SparkSettings)
 #: settings of a step whose error at the level of the job leaves the rows of the step unknown
-_ROWS_DEPEND_ON = {"map", "process", "async-map", "window", "deduplicate", "over", "join"}
+_ROWS_DEPEND_ON = {"map", "process", "async-map", "window", "deduplicate", "over", "apply-changes", "join"}
 #: settings of a step that no column of its rows depends on; those of a group belong together
 _APART = (
     {"parallelism"},

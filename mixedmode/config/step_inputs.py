@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.function_steps import CoGroupStep, CoProcessStep
 from mixedmode.config.steps import (
@@ -58,6 +59,8 @@ def needs_of(step: KeyedStep) -> Needs | None:
             return Needs("deduplicate", "a row that was kept cannot be retracted", goes)
         case OverStep():
             return Needs("over", "a row that was emitted cannot be retracted", "over goes")
+        case ApplyChangesStep():
+            return Needs("apply-changes", "a record of a change cannot be retracted")
         case JoinStep() if not step.join.is_regular:
             return Needs("join", "a row that was joined cannot be retracted", "the join goes")
         case _:
@@ -83,6 +86,11 @@ def refusal_of(needs: Needs, before: KeyedStep, place: str) -> str | None:
             return None  # its rows are those of its own input
         case TopStep() | DeduplicateStep():
             return _of_best_rows(needs, before, place)
+        case ApplyChangesStep():
+            return (
+                f" cannot read the rows of {place}, which change with each record: {needs.cannot}. Put this step "
+                "before it, or use an aggregate here."
+            )
         case KeyedAggregateStep():
             return _of_aggregate(needs, before, place) if before.window is None else _of_windows(needs, before, place)
 

@@ -1,6 +1,7 @@
 """The steps of a job: SQL, map functions, keyed aggregates, process functions, top, deduplicate, over, joins.
 
-Those with a function over two inputs are in function_steps.py, and those that ask a service in async_maps.py.
+Those with a function over two inputs are in function_steps.py, those that ask a service in async_maps.py, and those
+that apply changes in apply_changes.py.
 """
 
 import re
@@ -9,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag
 
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.async_maps import AsyncMapStep
 from mixedmode.config.calls import AGGREGATE_WORDS
 from mixedmode.config.connectors import AnySink
@@ -293,7 +295,7 @@ class JoinStep(TwoInputStep):
 
 
 #: a keyed step that reads all of its inputs as one
-OneInputStep = KeyedAggregateStep | ProcessStep | AsyncMapStep | TopStep | DeduplicateStep | OverStep
+OneInputStep = KeyedAggregateStep | ProcessStep | AsyncMapStep | TopStep | DeduplicateStep | OverStep | ApplyChangesStep
 KeyedStep = OneInputStep | JoinStep | CoProcessStep | CoGroupStep
 
 
@@ -307,6 +309,7 @@ STEP_KINDS: Mapping[str, type[Section]] = {
     "top": TopStep,
     "deduplicate": DeduplicateStep,
     "over": OverStep,
+    "apply-changes": ApplyChangesStep,
     "join": JoinStep,
     "co-process": CoProcessStep,
     "co-group": CoGroupStep,
@@ -321,6 +324,7 @@ _TELLTALES = (
     (("top",), "top"),
     (("deduplicate",), "deduplicate"),
     (("over",), "over"),
+    (("apply-changes",), "apply-changes"),
     (("join",), "join"),
     (("co-process",), "co-process"),
     (("batch-size", "capacity", "timeout", "retries", "backoff", "remember"), "async-map"),
@@ -372,6 +376,7 @@ Step = Annotated[
     | Annotated[TopStep, Tag("top")]
     | Annotated[DeduplicateStep, Tag("deduplicate")]
     | Annotated[OverStep, Tag("over")]
+    | Annotated[ApplyChangesStep, Tag("apply-changes")]
     | Annotated[JoinStep, Tag("join")]
     | Annotated[CoProcessStep, Tag("co-process")]
     | Annotated[CoGroupStep, Tag("co-group")],

@@ -62,7 +62,7 @@ class JobArguments(TypedDict, total=False):
 
 
 #: sections of a step whose settings are arguments
-_OWN_SECTIONS = frozenset({"join", "co-process", "co-group", "top", "deduplicate", "over"})
+_OWN_SECTIONS = frozenset({"join", "co-process", "co-group", "top", "deduplicate", "over", "apply-changes"})
 #: {path of a setting below such a section of a step with two inputs: its argument}, as in _ARGUMENTS
 _OF_TWO_INPUTS: dict[Path, str] = {
     ("late", "left"): "late_left",

@@ -7,6 +7,7 @@ job.key_by("origin").process("delays:WorstOfDay", output="origin string, worst l
 job.key_by("ip").async_map("geo:Locate", output="country string", remember="30d")
 job.key_by("auction").top(10, order_by=["price desc", "bidder"])
 job.key_by("bidder", "auction").deduplicate(keep="first", tie_break="seq")
+job.key_by("id").apply_changes(sequence_by="lsn", delete_when="op = 'd'", except_columns=["op", "lsn"])
 job.key_by("auction").over(before="lag(price)", mean="avg(price) rows between 9 preceding and current row")
 """
 
@@ -22,6 +23,7 @@ from mixedmode.config.sinks import SinkSpec
 from mixedmode.config.steps import DeduplicateStep, KeyedAggregateStep, KeyedInput, OverStep, ProcessStep, Step, TopStep
 from mixedmode.connectors.calls import Duration, FileName, PlainValue, given_arguments, nested
 from mixedmode.errors import InvalidJobError
+from mixedmode.job.apply_changes import ApplyChangesArguments, apply_changes_step
 from mixedmode.job.arguments import argument
 from mixedmode.job.async_maps import AsyncMapArguments, async_map_step
 from mixedmode.job.broadcasts import Broadcast
@@ -315,6 +317,15 @@ class KeyedJob(_Grouped[J]):
         tie_break: columns that order rows of one event time. docs/running-values.md is the guide.
         """
         return _over(self.job, self.settings, columns, more, tie_break)
+
+    def apply_changes(self, *, sequence_by: str, **arguments: Unpack[ApplyChangesArguments]) -> J:
+        """Complete the step: the rows of a table, from the records of its changes; the key is that of the table.
+
+        sequence_by: a column or SQL expression. Of the records of a key, the one with the greatest value counts.
+
+        See ApplyChangesArguments for the others; docs/change-data.md is the guide.
+        """
+        return self.job.with_step(apply_changes_step(self.settings, sequence_by, arguments))
 
 
 def _best(job: J, settings: Mapping[str, Any], n: int, order_by: str | Sequence[str]) -> J:

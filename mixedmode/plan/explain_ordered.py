@@ -1,4 +1,4 @@
-"""The lines of `explain` on steps that order the rows of a key: top, deduplicate, over."""
+"""The lines of `explain` on steps that order the rows of a key: top, deduplicate, over, apply-changes."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 from mixedmode.config import OrderBy, format_duration_ms
 from mixedmode.config.calls import column_in
 from mixedmode.counts import counted
+from mixedmode.operators.apply_changes import ApplyChangesOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
 from mixedmode.operators.over import OverOperator
 from mixedmode.operators.top import OrderColumn, TopOperator
@@ -13,7 +14,7 @@ from mixedmode.plan.stages import ALL_ROWS, KeyedStage
 
 __all__ = ["Ordered", "ordered_lines", "ordered_state"]
 
-Ordered = TopOperator | DeduplicateOperator | OverOperator
+Ordered = TopOperator | DeduplicateOperator | OverOperator | ApplyChangesOperator
 
 
 def ordered_lines(stage: KeyedStage, operator: Ordered) -> Iterator[str]:
@@ -27,6 +28,8 @@ def ordered_lines(stage: KeyedStage, operator: Ordered) -> Iterator[str]:
             yield from _deduplicate_lines(stage, operator)
         case OverOperator():
             yield from _over_lines(stage, operator)
+        case ApplyChangesOperator():
+            yield from _apply_changes_lines(stage, operator)
 
 
 def ordered_state(stage: KeyedStage, operator: Ordered) -> str:
@@ -46,6 +49,21 @@ def ordered_state(stage: KeyedStage, operator: Ordered) -> str:
             if span_us is not None:
                 last += f" and those of the last {format_duration_ms(span_us // 1000)}"
             return f"the values so far{last}{_of_a_key(stage)}, and rows that the watermark has not passed"
+        case ApplyChangesOperator(has_history=True):
+            return "all records of a key"
+        case ApplyChangesOperator():
+            return "the last record of a key, also if it deletes"
+
+
+def _apply_changes_lines(stage: KeyedStage, operator: ApplyChangesOperator) -> Iterator[str]:
+    sequence, *condition = [stage.arguments[index] for index in operator.order_arguments]
+    yield f"  order       records of a key by {column_in(sequence) or sequence}; the last one counts"
+    for text in condition:
+        yield f"  deletes     the row of a key when {column_in(text) or text}"
+    if operator.tracked is not None:
+        row = [field.name for field in operator.layout.row_fields]
+        which = "any column" if len(operator.tracked) == len(row) else ", ".join(row[at] for at in operator.tracked)
+        yield f"  history     a version of a row for each change of {which or 'no column'}"
 
 
 def _of_a_key(stage: KeyedStage) -> str:

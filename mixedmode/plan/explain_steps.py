@@ -15,6 +15,7 @@ from mixedmode.operators.aggregate import (
     MultisetAggregator,
     UpsertOperator,
 )
+from mixedmode.operators.apply_changes import ApplyChangesOperator
 from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.co_group import CoGroupBase, CoGroupOperator, SessionCoGroupOperator
 from mixedmode.operators.deduplicate import DeduplicateOperator
@@ -121,7 +122,7 @@ def step_lines(stage: KeyedStage, side_sinks: Mapping[str, SinkSpec]) -> Iterato
             yield from broadcast_lines(stage, operator, side_sinks)
         case AsyncMapOperator():
             yield from async_map_lines(operator)
-        case TopOperator() | DeduplicateOperator() | OverOperator():
+        case TopOperator() | DeduplicateOperator() | OverOperator() | ApplyChangesOperator():
             yield from ordered_lines(stage, operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator():
             yield from join_lines(stage, operator, side_sinks)
@@ -164,7 +165,7 @@ def state_text(stage: KeyedStage) -> str:
             return "none: rows retracted and rows added become one upsert per key"
         case FinalOperator():
             return "none: all rows of a window come in one epoch, so its results are final"
-        case TopOperator() | DeduplicateOperator() | OverOperator():
+        case TopOperator() | DeduplicateOperator() | OverOperator() | ApplyChangesOperator():
             return ordered_state(stage, operator)
         case AsyncMapOperator():
             return async_map_state(operator)

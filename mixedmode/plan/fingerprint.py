@@ -54,6 +54,7 @@ __all__ = [
     "VERSION",
     "Fingerprint",
     "aggregate_fingerprint",
+    "apply_changes_fingerprint",
     "async_map_fingerprint",
     "of_list",
     "of_sources",
@@ -156,6 +157,18 @@ def over_fingerprint(
     """
     own = {"tie-break": list(tie_break), "row": [_column(field) for field in row]}
     return {**step_fingerprint("over", keys), "calls": dict(calls), **_given(own)}
+
+
+def apply_changes_fingerprint(
+    keys: Sequence[pa.Field], row: Sequence[pa.Field], order: Sequence[str], tracked: Sequence[str] | None
+) -> Fingerprint:
+    """Return the fingerprint of an `apply-changes` step.
+
+    row: the columns other than the key. order: the expressions of the sequence and of the records that delete. tracked:
+    the columns whose change begins a version; None without history.
+    """
+    own = {"order": list(order), "row": [_column(field) for field in row], "history": tracked is not None}
+    return {**step_fingerprint("apply-changes", keys), **_given({**own, "tracked": list(tracked or ())})}
 
 
 def async_map_fingerprint(keys: Sequence[pa.Field], remembered: Sequence[pa.Field] | None) -> Fingerprint:

@@ -10,6 +10,7 @@ from typing import Self
 import pyarrow as pa
 
 from mixedmode.config import DeduplicateStep, KeyedAggregateStep, KeyedStep, OverStep, ProcessStep, TopStep
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.calls import quoted
 from mixedmode.config.graph import MAIN_OUTPUT
 from mixedmode.config.steps import operator_id
@@ -22,6 +23,11 @@ from mixedmode.operators.over import OverColumn
 from mixedmode.operators.process import ProcessOperator
 from mixedmode.operators.top import TopOperator
 from mixedmode.operators.window import WINDOW_BOUNDS
+from mixedmode.plan.apply_changes_operators import (
+    apply_changes_identity,
+    apply_changes_operator,
+    check_condition,
+)
 from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
@@ -41,6 +47,7 @@ from mixedmode.plan.stages import ALL_ROWS, EmittedRows, KeyedStage
 __all__ = [
     "Upstream",
     "aggregate_stage",
+    "apply_changes_stage",
     "over_stage",
     "process_stage",
     "ranked_stage",
@@ -229,6 +236,28 @@ def over_stage(
         is_changelog=False,
         operator=over_operator(columns, computed, where, event_time=upstream.event_time),
         identity=over_identity(step, columns),
+        delay_us=upstream.delay_us,
+    )
+
+
+def apply_changes_stage(step: ApplyChangesStep, upstream: Upstream, columns: RankedColumns, where: Where) -> KeyedStage:
+    """Return the stage of an `apply-changes` step. Raise InvalidJobError for unsuitable columns.
+
+    columns: what the step reads; their order has the sequence, and the condition if records may delete.
+    """
+    check_types(columns, where("apply-changes"))
+    check_condition(columns, where)
+    operator = apply_changes_operator(step, columns, where)
+    return KeyedStage(
+        operator_id=operator_id(step, upstream.keyed_before),
+        reads=upstream.reads,
+        key_fields=columns.keys,
+        arguments=tuple(columns.arguments),
+        argument_types=tuple(columns.arguments.values()),
+        event_time=upstream.event_time,
+        is_changelog=False,
+        operator=operator,
+        identity=apply_changes_identity(columns, operator),
         delay_us=upstream.delay_us,
     )
 

@@ -28,6 +28,7 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
+from mixedmode.operators.apply_changes import ApplyChangesOperator
 from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapOperator, CallSettings
 from mixedmode.operators.classes import NamedClass
 from mixedmode.operators.co_group import CO_GROUP_FUNCTION, CoGroupBase, CoGroupOperator, SessionCoGroupOperator
@@ -87,7 +88,7 @@ def described(operator: KeyedOperator) -> dict[str, object] | None:
         case CountWindowAggregateOperator():
             own = _aggregator(operator.aggregator, operator.key_schema)
             return {"kind": "count-window", "count": operator.count, **own}
-        case TopOperator() | DeduplicateOperator() | OverOperator():
+        case TopOperator() | DeduplicateOperator() | OverOperator() | ApplyChangesOperator():
             return _of_ordered_rows(operator)
         case AsOfJoinOperator() | IntervalJoinOperator() | RegularJoinOperator() | CoGroupBase():
             return _pair(operator)
@@ -103,7 +104,7 @@ def operator_from(stored: Described) -> KeyedOperator:
     Raise CorruptStateError for a description that this program does not know.
     """
     kind = stored["kind"]
-    if kind in ("top", "deduplicate", "over"):
+    if kind in ("top", "deduplicate", "over", "apply-changes"):
         return _ordered_from(stored)
     if kind == "as-of-join":  # only `fold` and `process` need the rest
         return AsOfJoinOperator(
@@ -224,7 +225,9 @@ def _layout(layout: RowLayout) -> dict[str, object]:
     return {"keys": _fields(layout.key_schema.fields), "order": order, "row": _fields(layout.row_fields)}
 
 
-def _of_ordered_rows(operator: TopOperator | DeduplicateOperator | OverOperator) -> dict[str, object]:
+def _of_ordered_rows(
+    operator: TopOperator | DeduplicateOperator | OverOperator | ApplyChangesOperator,
+) -> dict[str, object]:
     own: dict[str, object]
     match operator:
         case TopOperator():
@@ -235,6 +238,8 @@ def _of_ordered_rows(operator: TopOperator | DeduplicateOperator | OverOperator)
         case OverOperator():
             own = {"kind": "over", "columns": [_over_column(column) for column in operator.columns]}
             own |= {"has-key": operator.has_key}
+        case ApplyChangesOperator():
+            own = {"kind": "apply-changes", "tracked": None if operator.tracked is None else [*operator.tracked]}
     return {**own, **_layout(operator.layout)}
 
 
@@ -247,6 +252,9 @@ def _ordered_from(stored: Described) -> KeyedOperator:
         return TopOperator(layout, (), stored["n"], stored["changelog"], stored["rank"])
     if stored["kind"] == "over":
         return OverOperator(layout, (), tuple(map(_over_column_from, stored["columns"])), stored["has-key"])
+    if stored["kind"] == "apply-changes":  # only `fold` needs the place for messages
+        tracked = stored["tracked"]
+        return ApplyChangesOperator(layout, (), None if tracked is None else tuple(tracked), "")
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
 
 

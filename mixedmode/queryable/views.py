@@ -28,6 +28,7 @@ from mixedmode.errors import CorruptStateError
 from mixedmode.keys import KeySchema, decode_keys
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator
 from mixedmode.operators.aggregate.one_key import one_key
+from mixedmode.operators.apply_changes import ApplyChangesOperator
 from mixedmode.operators.async_map import AsyncMapOperator
 from mixedmode.operators.async_map.answers import ANSWER_FIELDS, ANSWERS
 from mixedmode.operators.co_group import CoGroupOperator, SessionCoGroupOperator
@@ -108,7 +109,7 @@ def _views(operator: KeyedOperator, moment: Moment) -> list[StateView]:
             state_id = operator.states[0].state_id
             part = Part("result", state_id, _snapshot(operator), is_exact=is_exact, columns=columns)
             return [_keyed(operator.key_schema, part)]
-        case TopOperator():
+        case TopOperator() | ApplyChangesOperator():
             return [_keyed(operator.layout.key_schema, Part("rows", 0, _snapshot(operator)))]
         case TimeWindowAggregateOperator():
             part = Part("windows", 0, lambda found: _time_windows(operator, found, moment), bytes_before=TIME_BYTES)
@@ -170,7 +171,7 @@ def _of_side(layout: JoinLayout, side: int, part: Part) -> StateView:
 
 
 def _snapshot(
-    operator: AggregateOperator | MultisetAggregateOperator | TopOperator,
+    operator: AggregateOperator | MultisetAggregateOperator | TopOperator | ApplyChangesOperator,
 ) -> Callable[[StateRange], pa.Table]:
     def table(found: StateRange) -> pa.Table:
         (changes,) = operator.stored_rows(iter([found]))

@@ -30,11 +30,12 @@ from mixedmode.testing.functions import FunctionHarness
 from mixedmode.testing.harness import Harness
 from mixedmode.testing.jobs import JobOutputs, run_graph
 from mixedmode.testing.maps import MapHarness
-from mixedmode.testing.ranking import DeduplicateHarness, OverHarness, TopHarness
+from mixedmode.testing.ranking import ApplyChangesHarness, DeduplicateHarness, OverHarness, TopHarness
 from mixedmode.testing.settings import HarnessArguments
 
 __all__ = [
     "AggregateHarness",
+    "ApplyChangesHarness",
     "DeduplicateHarness",
     "FunctionHarness",
     "Harness",

@@ -16,6 +16,7 @@ from mixedmode.analysis.outputs import side_sinks
 from mixedmode.analysis.problems import raise_all
 from mixedmode.analysis.results import has_key, result_of_stage
 from mixedmode.config import CoGroupStep, CoProcessStep, JobSpec, JoinStep, KeyedAggregateStep, KeyedStep
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.calls import column_in
 from mixedmode.config.graph import MAIN, Ref
 from mixedmode.config.step_outputs import FunctionStep, broadcasts_of
@@ -68,6 +69,8 @@ def _has_sql(step: KeyedStep) -> bool:
             return True
     if isinstance(step, TopStep):
         texts = [by.expression for by in step.top.order_by]
+    if isinstance(step, ApplyChangesStep):
+        texts = [*step.apply_changes.expressions.values()]
     return bool(step.key_expressions) or any(column_in(text) is None for text in texts)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from mixedmode.analysis.keyed_steps import checked_key, column_taken, names_taken, rows_change
 from mixedmode.analysis.problems import raise_all
 from mixedmode.config import AsyncMapStep, DeduplicateStep, KeyedAggregateStep, OneInputStep, OverStep, ProcessStep
+from mixedmode.config.apply_changes import ApplyChangesStep
 from mixedmode.config.calls import column_in, quoted
 from mixedmode.config.keyed import key_advice
 from mixedmode.config.spelling import did_you_mean
@@ -17,6 +18,7 @@ from mixedmode.config.step_outputs import FunctionStep, function_section
 from mixedmode.config.steps import TopStep
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.process import state_schema_of
+from mixedmode.plan.apply_changes_operators import row_columns
 from mixedmode.plan.async_maps import answer_problems, async_map_stage, check_class
 from mixedmode.plan.function_steps import function_reference
 from mixedmode.plan.join_operators import JoinKey
@@ -29,7 +31,14 @@ from mixedmode.plan.keyed_operators import (
     no_event_time,
     takes_changes,
 )
-from mixedmode.plan.keyed_stages import Upstream, aggregate_stage, over_stage, process_stage, ranked_stage
+from mixedmode.plan.keyed_stages import (
+    Upstream,
+    aggregate_stage,
+    apply_changes_stage,
+    over_stage,
+    process_stage,
+    ranked_stage,
+)
 from mixedmode.plan.over_operators import over_column
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.row_keys import RowKey
@@ -92,6 +101,8 @@ def stage_of(
         return _async_map(step, columns, upstream, keys, where)
     if isinstance(step, OverStep):
         return _over(step, columns, upstream, keys, where)
+    if isinstance(step, ApplyChangesStep):
+        return _apply_changes(step, columns, upstream, keys, where)
     if upstream.is_changelog and isinstance(step, DeduplicateStep) and step.is_append_only:
         raise rows_change(where("deduplicate"), upstream.reads)
     place = where("top", "order-by") if isinstance(step, TopStep) else where("deduplicate", "tie-break")
@@ -116,6 +127,22 @@ def _over(step: OverStep, columns: Columns, upstream: Upstream, keys: tuple[pa.F
         over_column(name, call, read, where("over", "columns", name)) for name, call in step.over.columns.items()
     ]
     return over_stage(step, upstream, read, computed, where)
+
+
+def _apply_changes(
+    step: ApplyChangesStep, columns: Columns, upstream: Upstream, keys: tuple[pa.Field, ...], where: Where
+) -> KeyedStage:
+    if upstream.is_changelog:
+        raise rows_change(where("apply-changes"), upstream.reads)
+    names = [field.name for field in columns.fields]
+    kept = set(row_columns(step, names, where))
+    row = columns.quoted(without=[name for name in names if name not in kept])
+    raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
+    order = []
+    for key, text in step.apply_changes.expressions.items():
+        field = columns.field(column_in(text) or text, where("apply-changes", key))
+        order.append((quoted(field.name), field.type))
+    return apply_changes_stage(step, upstream, RankedColumns(keys, row, order), where)
 
 
 def join_key(left: pa.Field, right: pa.Field, where: str) -> JoinKey:

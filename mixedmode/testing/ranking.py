@@ -1,18 +1,20 @@
-"""Harnesses for steps with `top`, `deduplicate` and `over`."""
+"""Harnesses for steps with `top`, `deduplicate`, `over` and `apply-changes`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, Unpack
 
 import pyarrow as pa
 
-from mixedmode.config import DeduplicateStep, OverStep, TopStep
+from mixedmode.config import ApplyChangesStep, DeduplicateStep, OverStep, TopStep
 from mixedmode.config.over_calls import OverCall
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
+from mixedmode.job.apply_changes import ApplyChangesArguments
 from mixedmode.job.keyed import KeyedJob
 from mixedmode.operators.interface import WEIGHT_COLUMN, Changelog
-from mixedmode.plan.keyed_stages import Upstream, over_stage, ranked_stage
+from mixedmode.plan.apply_changes_operators import row_columns
+from mixedmode.plan.keyed_stages import Upstream, apply_changes_stage, over_stage, ranked_stage
 from mixedmode.plan.over_operators import over_column
 from mixedmode.plan.ranked_operators import RankedColumns, orders_of
 from mixedmode.plan.reads import Reads
@@ -102,6 +104,31 @@ class OverHarness(Harness):
         super().__init__(_over(step, schema, event_time, where), settings)
 
 
+class ApplyChangesHarness(Harness):
+    """A harness for `job.key_by(...).apply_changes(...)`, with the same arguments.
+
+    sequence_by: a column; SQL expressions need Spark.
+    delete_when: a column that is true or false.
+    schema, key_by: as in TopHarness. See HarnessArguments for the other arguments.
+
+    Raises InvalidJobError for whatever a job would be refused for at its start.
+    """
+
+    def __init__(
+        self,
+        changes: ApplyChangesArguments | None = None,
+        *,
+        sequence_by: str,
+        schema: SchemaLike,
+        key_by: str | Sequence[str],
+        **settings: Unpack[HarnessArguments],
+    ) -> None:
+        where, keys = "ApplyChangesHarness", columns_of(key_by, where="ApplyChangesHarness: key_by")
+        step = _keyed(keys, None).apply_changes(sequence_by=sequence_by, **(changes or {})).steps[-1]
+        assert isinstance(step, ApplyChangesStep), step
+        super().__init__(_apply_changes(step, schema, where), settings)
+
+
 def _keyed(keys: tuple[str, ...], event_time: str | None) -> KeyedJob[Job]:
     """Return a job with the keys, for the job's own checks. It reads nothing, because it is never run."""
     source = Source.parquet("rows") if event_time is None else Source.parquet("rows", event_time=event_time)
@@ -140,6 +167,17 @@ def _over(step: OverStep, schema: SchemaLike, event_time: str, where: str) -> St
     return _checked(
         over_stage(step, upstream, columns, computed, places(where)), records, step.key_by, event_time, where
     )
+
+
+def _apply_changes(step: ApplyChangesStep, schema: SchemaLike, where: str) -> Step:
+    """Return the step under test. Raise InvalidJobError, beginning with `where`, for unsuitable columns."""
+    records = schema_of(schema, where=f"{where}: schema")
+    keys = key_fields(records, step.key_by, where=f"{where}: key_by")
+    row = {name: records.field(name) for name in row_columns(step, records.names, places(where))}
+    order = [(text, argument_type(records, text, where=where)) for text in step.apply_changes.expressions.values()]
+    columns = RankedColumns(keys, row, order)
+    upstream = Upstream(Reads(("rows",)), 0, None, Changelog.APPEND)
+    return _checked(apply_changes_stage(step, upstream, columns, places(where)), records, step.key_by, None, where)
 
 
 def _checked(stage: KeyedStage, records: pa.Schema, key_by: Sequence[str], event_time: str | None, where: str) -> Step:
