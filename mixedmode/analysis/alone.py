@@ -63,7 +63,7 @@ def _expressions(step: KeyedAggregateStep | TopStep | ApplyChangesStep) -> Itera
         case TopStep():
             yield from ((("top", "order-by"), by.expression) for by in step.top.order_by)
         case ApplyChangesStep():
-            yield from ((("apply-changes", key), text) for key, text in step.apply_changes.expressions.items())
+            yield from ((("apply-changes", key), text) for key, text in step.apply_changes.expressions)
 
 
 def _check_syntax(parse: Any, text: str, where: str, found: list[MixedmodeError]) -> None:

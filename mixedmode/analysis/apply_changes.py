@@ -23,7 +23,7 @@ def analysed_apply_changes(step: ApplyChangesStep, given: StepInput, where: Wher
     with collecting(found):
         names = row_columns(step, frame.columns, where)
         row = passed_columns(step, frame.select([quoted(name) for name in names]), where, found)
-    for key, text in step.apply_changes.expressions.items():
+    for key, text in step.apply_changes.expressions:
         with collecting(found):
             order.append(argument_in(frame, text, where("apply-changes", key), is_changelog=is_changelog))
     if is_changelog:

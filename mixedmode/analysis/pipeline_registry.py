@@ -13,6 +13,7 @@ import pyspark.pipelines
 from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
 from pyspark.pipelines.output import MaterializedView, Output, Sink, StreamingTable, TemporaryView
+from pyspark.pipelines.source_code_location import get_caller_source_code_location
 from pyspark.sql import SparkSession
 from pyspark.sql.catalog import Catalog
 from pyspark.sql.classic.dataframe import DataFrame
@@ -21,6 +22,7 @@ from pyspark.sql.udf import UDFRegistration
 from typing_extensions import override
 
 from mixedmode.analysis.catalyst_plans import rows_of_text
+from mixedmode.analysis.pipeline_changes import PipelineChanges
 from mixedmode.config.pipeline_project import PYTHON_SUFFIX, PipelineFile, PipelineProject
 from mixedmode.config.sql_statements import MaterializedView as SqlView
 from mixedmode.errors import InvalidJobError
@@ -56,6 +58,7 @@ _INSTEAD = {
         "EXISTS in WHERE may read its tables."
     ),
 }
+_FLOW_OF_CHANGES = "create_auto_cdc_flow"  #: since Spark 4.2
 _RUNS = "a function of a pipeline returns a query, and runs none: the tables of the pipeline have no rows yet"
 _CHANGES = (
     "the session is that of the whole pipeline. Settings belong into `configuration` of the project, and what a query "
@@ -68,7 +71,8 @@ class PipelineQuery:
     """A function that returns the rows of a table or a view.
 
     name: that of the table, the view or the flow. table: the one that gets its rows; None for a view. kind: what it is,
-    for messages. is_batch: it is of a materialized view.  line: as PipelineProject counts.
+    for messages. is_batch: it is of a materialized view.  line: as PipelineProject counts.  changes: of a flow of
+    changes; then the function returns rows with the columns of the table.
     """
 
     name: str
@@ -77,6 +81,7 @@ class PipelineQuery:
     is_batch: bool
     function: Callable[[], Any]
     line: int
+    changes: PipelineChanges | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +157,25 @@ class Registry(GraphElementRegistry):
 
     @override
     def register_auto_cdc_flow(self, flow: Any) -> None:
-        """Refuse a flow of changes; `read_files` does so before PySpark needs Spark Connect for it."""
+        """Refuse the call: PySpark's function needs Spark Connect, and `read_files` puts `add_changes` in its place."""
         raise AssertionError(flow)
+
+    def add_changes(
+        self, session: SparkSession, *given: Any, name: str | None = None, spark_conf: Any = None, **more: Any
+    ) -> None:
+        """Add a flow of changes, with the arguments of `dp.create_auto_cdc_flow`. Its name has no meaning here."""
+        del name
+        changes = PipelineChanges(*given, **more)
+        place = get_caller_source_code_location(stacklevel=1)
+        line = self._project.line_of(place.filename, place.line_number or 1)
+        target = changes.target
+        if spark_conf:
+            text = "settings belong to the whole job: write them into `configuration` of the project, or --set. flow="
+            self.wrong.append((line, text + target))
+        query = PipelineQuery(target, target, "flow", False, partial(changes.rows, session), line, changes)
+        if self.queries.setdefault(target.lower(), query) is not query:
+            text = "a table that a flow of changes makes has no other flow. Unite the records before. table="
+            self.wrong.append((line, text + target))
 
     @override
     def register_sql(self, sql_text: str, file_path: Path) -> None:
@@ -185,7 +207,7 @@ def read_files(session: SparkSession, project: PipelineProject, views: Iterable[
     Raise InvalidJobError with the user's file and line for an exception in one of them.
     """
     registry = Registry(project)
-    with graph_element_registration_context(registry), without_actions():
+    with graph_element_registration_context(registry), without_actions(), _flows_of_changes(session, registry):
         for file in project.of_suffix(PYTHON_SUFFIX):
             _import(session, project, file)
     for view in views:
@@ -237,10 +259,6 @@ def without_actions() -> Iterator[None]:
                 own, refuse = getattr(owner, name), partial(_refuse_call, why, name)
                 kept.append((owner, name, own))
                 setattr(owner, name, property(refuse) if isinstance(own, property) else refuse)
-    cdc = getattr(pyspark.pipelines, "create_auto_cdc_flow", None)
-    if cdc is not None:
-        kept.append((pyspark.pipelines, "create_auto_cdc_flow", cdc))
-        pyspark.pipelines.create_auto_cdc_flow = _no_cdc
     try:
         yield
     finally:
@@ -253,9 +271,15 @@ def _refuse_call(why: str, name: str, *_: object, **__: object) -> NoReturn:
     raise InvalidJobError(msg)
 
 
-def _no_cdc(*_: object, **__: object) -> NoReturn:
-    msg = (
-        "a flow of changes is not taken. Write a streaming table of the newest row of each key, with max_by over the "
-        "column of its order, or a job file with a process function. found=create_auto_cdc_flow"
-    )
-    raise InvalidJobError(msg)
+@contextmanager
+def _flows_of_changes(session: SparkSession, registry: Registry) -> Iterator[None]:
+    """Let `dp.create_auto_cdc_flow`, if this Spark has it, add a flow to the registry while the block runs."""
+    own = getattr(pyspark.pipelines, _FLOW_OF_CHANGES, None)
+    if own is None:
+        yield
+        return
+    setattr(pyspark.pipelines, _FLOW_OF_CHANGES, partial(registry.add_changes, session))
+    try:
+        yield
+    finally:
+        setattr(pyspark.pipelines, _FLOW_OF_CHANGES, own)

@@ -14,13 +14,14 @@ from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_objects import id_of, items_of, kind_of
 from mixedmode.analysis.catalyst_texts import TextLostError, value_of
 from mixedmode.analysis.from_stream import NamedRows, StreamReader, StreamStep
+from mixedmode.analysis.pipeline_changes import PipelineChanges
 from mixedmode.analysis.pipeline_queries import PipelineQueries
 from mixedmode.analysis.pipeline_registry import OTHER_SOURCES, PipelineQuery, PipelineTable, Registry
 from mixedmode.analysis.pipeline_sql import PipelineSql
 from mixedmode.analysis.same_plans import PASSED
 from mixedmode.analysis.stream_source import OtherSourceError, StreamSource
 from mixedmode.analysis.timed_source import delay_ms_of
-from mixedmode.config import SqlStep
+from mixedmode.config import ApplyChangesStep, SqlStep
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.errors import InvalidJobError
 
@@ -46,7 +47,7 @@ class PipelineSteps:
     named: dict[str, NamedRows] = field(default_factory=dict)  #: {name in lower case: the rows} of functions
     sources: dict[str, tuple[StreamSource, PipelineQuery]] = field(default_factory=dict)
     tables: dict[str, tuple[StreamSource, PipelineQuery]] = field(default_factory=dict)
-    steps: list[tuple[StreamStep, int]] = field(default_factory=list)
+    steps: list[tuple[StreamStep | ApplyChangesStep, int]] = field(default_factory=list)
     _givers: dict[str, PipelineQuery] = field(default_factory=dict)  # {query: one whose watermark it has}
 
     def read(self) -> None:
@@ -92,6 +93,9 @@ class PipelineSteps:
     def _read(self, name: str) -> None:
         """Add the sources and steps of a query."""
         query = self.registry.queries[name]
+        if query.changes is not None:
+            self._apply(name, query, query.changes)
+            return
         try:
             reader = StreamReader(
                 self.session,
@@ -116,6 +120,14 @@ class PipelineSteps:
         self.tables |= {table: (one, query) for table, one in reader.tables.items()}
         self.steps += [(step, query.line) for step in reader.steps]
         self.named[name] = NamedRows(query.name, reader.times, reader.delays_ms)
+
+    def _apply(self, name: str, query: PipelineQuery, changes: PipelineChanges) -> None:
+        """Add the step of a flow of changes. Its rows change, so they have no event time."""
+        source = changes.source.lower()
+        given = self.sql.rows(source, self.named) if self.sql.has(source) else self.named[source]
+        step = changes.step(self.queries.stream_of(changes.source)).model_copy(update={"from_": (given.name,)})
+        self.steps.append((step, query.line))
+        self.named[name] = NamedRows(query.name, frozenset(), frozenset())
 
     def _unite(self, table: PipelineTable, flows: list[str]) -> None:
         """Add the step of a table that several functions, or one with another name, write to."""

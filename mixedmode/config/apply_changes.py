@@ -1,11 +1,11 @@
 """A step that applies the records of changes to a table, as databases send them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
 from mixedmode.config.document import Path
-from mixedmode.config.fields import Columns, Flag, Lines, Section
+from mixedmode.config.fields import Columns, Expressions, Flag, Lines, Section
 from mixedmode.config.keyed import Keyed
 from mixedmode.config.names import repeated
 
@@ -18,9 +18,10 @@ VERSION_COLUMNS = ("__START_AT", "__END_AT")
 class ApplyChangesSpec(Section):
     """The order of the records, those that delete, and the columns of the table."""
 
-    sequence_by: Lines = Field(
-        description="a column or SQL expression by which the records of a key are ordered, such as lsn; the record "
-        "with the greatest value counts, whatever the order of arrival"
+    sequence_by: Expressions = Field(
+        description="one or several: columns or SQL expressions by which the records of a key are ordered, such as "
+        "lsn; the record with the greatest values counts, whatever the order of arrival",
+        min_length=1,
     )
     delete_when: Lines | None = Field(
         default=None,
@@ -41,10 +42,10 @@ class ApplyChangesSpec(Section):
     )
 
     @property
-    def expressions(self) -> Mapping[str, str]:
-        """{setting: its SQL} of those that are given: by which records are ordered, and which of them delete."""
-        given = {"sequence-by": self.sequence_by, "delete-when": self.delete_when}
-        return {key: text for key, text in given.items() if text is not None}
+    def expressions(self) -> Sequence[tuple[str, str]]:
+        """(setting, SQL) of those that are given: by which records are ordered, and last, which of them delete."""
+        deletes = [] if self.delete_when is None else [("delete-when", self.delete_when)]
+        return [*(("sequence-by", text) for text in self.sequence_by), *deletes]
 
     def _findings(self) -> Iterator[tuple[Path, str]]:
         lists = {
@@ -59,6 +60,12 @@ class ApplyChangesSpec(Section):
         for one, other in (("columns", "except-columns"), ("track", "track-except")):
             if lists[one] and lists[other]:
                 yield (other,), f" and `{one}` say the same in two ways. Remove one of them."
+        if self.history and len(self.sequence_by) > 1:
+            text = (
+                " has several values, and with history a version begins at one. Make one of them in a sql step before. "
+                f"found={', '.join(self.sequence_by)}"
+            )
+            yield ("sequence-by",), text
         for name in ("track", "track-except"):
             if lists[name] and not self.history:
                 yield (name,), " is about versions, which a table without history does not have. Add `history: true`."

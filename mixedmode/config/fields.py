@@ -387,6 +387,7 @@ FunctionReference = Annotated[str, AfterValidator(_function)]
 Arguments = Annotated[Mapping[Lines, Any], BeforeValidator(_arguments)]
 PositiveBytes = Annotated[int, parsed_by(parse_bytes), Field(gt=0), PlainSerializer(format_bytes)]
 Columns = Annotated[tuple[Text, ...], BeforeValidator(one_or_more)]
+Expressions = Annotated[tuple[Lines, ...], BeforeValidator(one_or_more)]
 Inputs = Annotated[tuple[TableName, ...], BeforeValidator(one_or_more)]
 Call = Annotated[
     AggregateCall, parsed_by(_parsed(AggregateCall, AggregateCall.parse, "dataclass_type")), PlainSerializer(str)

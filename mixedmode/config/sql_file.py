@@ -35,10 +35,19 @@ from mixedmode.config.connectors import Role, kinds_with
 from mixedmode.config.document import Mark, Problem, path_text
 from mixedmode.config.fields import Section, key_of
 from mixedmode.config.registry import connector_kinds, formats_of
+from mixedmode.config.sql_changes import Changes
 from mixedmode.config.sql_job import SqlJob
 from mixedmode.config.sql_statements import Property, Setting, Table, WrittenStatement, read_statement
 from mixedmode.config.sql_tokens import WrongSqlError, statements_of
-from mixedmode.config.tree_nodes import Entry, mapping_node, scalar_node, sequence_node, text_node, texts_node
+from mixedmode.config.tree_nodes import (
+    Entry,
+    mapping_node,
+    scalar_node,
+    sequence_node,
+    text_node,
+    texts_node,
+    value_node,
+)
 from mixedmode.errors import InvalidJobError
 
 __all__ = [
@@ -123,14 +132,24 @@ def input_entries(job: SqlJob) -> Iterator[Entry]:
 
 
 def step_nodes(job: SqlJob) -> Iterator[yaml.MappingNode]:
-    """Yield the queries."""
+    """Yield the queries, and the steps that apply the changes that they return."""
     for one in job.in_order():
-        entries: list[Entry] = [
-            ("name", text_node(one.name, one.line), one.line),
-            ("from", texts_node(job.inputs(one.query), one.query.line), one.query.line),
-            ("sql", text_node(one.query.sql, one.query.line), one.query.line),
-        ]
-        yield mapping_node(entries, one.line)
+        line, changes = one.query.line, one.changes
+        name, inputs = one.name, ("from", texts_node(job.inputs(one.query), line), line)
+        if changes is None or changes.reads_query:
+            name = one.name if changes is None else f"{one.name}_records"
+            sql = ("sql", text_node(one.query.sql, line), line)
+            yield mapping_node([("name", text_node(name, one.line), one.line), inputs, sql], one.line)
+            inputs = ("from", texts_node([name], line), line)
+        if changes is not None:
+            named = ("name", text_node(one.name, one.line), one.line)
+            yield mapping_node([named, inputs, *_of_changes(changes, line)], one.line)
+
+
+def _of_changes(changes: Changes, line: int) -> Iterator[Entry]:
+    """Yield the settings of a step that applies changes."""
+    yield "key-by", texts_node(changes.keys, line), line
+    yield "apply-changes", value_node(changes.settings, line), line
 
 
 def table_entries(tables: Iterable[Table], *, root: str | None = None) -> Iterator[Entry]:

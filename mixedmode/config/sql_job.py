@@ -1,11 +1,12 @@
 """The statements of a SQL file together: its queries, what they read, and what does not fit together."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import CycleError, TopologicalSorter
 
 from mixedmode.config.graph import PREVIOUS
 from mixedmode.config.spelling import did_you_mean
+from mixedmode.config.sql_changes import Changes
 from mixedmode.config.sql_queries import EventTime, Read, WrittenQuery
 from mixedmode.config.sql_statements import Flow, Function, MaterializedView, Setting, Table, View, WrittenStatement
 from mixedmode.config.sql_tokens import WrongSqlError
@@ -15,11 +16,15 @@ __all__ = ["NamedQuery", "SqlJob"]
 
 @dataclass(frozen=True, slots=True)
 class NamedQuery:
-    """A query under the name of its table, view or flow."""
+    """A query under the name of its table, view or flow.
+
+    changes: how the rows are made of those of the query, if these are records of changes.
+    """
 
     name: str
     query: WrittenQuery
     line: int
+    changes: Changes | None = None
 
 
 class SqlJob:
@@ -43,10 +48,16 @@ class SqlJob:
         self.tables = {one.name.lower(): one for one in created if one.format is not None}
         asked: list[Table | Flow] = [*created, *self.flows]
         self.queries = {
-            one.name.lower(): NamedQuery(one.name, one.query, one.line) for one in asked if one.query is not None
+            one.name.lower(): NamedQuery(one.name, one.query, one.line, one.changes)
+            for one in asked
+            if one.query is not None
         }
         for name, table in self.tables.items():
-            if table.query is None and self._flows_into(table):
+            flows = self._flows_into(table)
+            if table.query is None and len(flows) == 1 and flows[0].changes is not None:
+                only = self.queries.pop(flows[0].name.lower())
+                self.queries[name] = replace(only, name=table.name)
+            elif table.query is None and flows:
                 self.queries[name] = self._union(table)
 
     @property
@@ -134,6 +145,9 @@ class SqlJob:
                 near = did_you_mean(flow.table, [one.name for one in self.tables.values()])
                 text = f"the file has no streaming table of this name.{near} Create it, without AS. found={flow.table}"
                 yield WrongSqlError(flow.line, text)
+            elif flow.changes is not None and len(self._flows_into(table)) > 1:
+                text = "a table that AUTO CDC makes has one flow. Unite the records in a view with UNION ALL. table="
+                yield WrongSqlError(flow.line, text + table.name)
             elif table.query is not None:
                 text = f"this table has a query of its own. Make that a flow too. table={table.name}, line={table.line}"
                 yield WrongSqlError(flow.line, text)

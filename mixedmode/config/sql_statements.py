@@ -4,8 +4,10 @@
     CREATE TEMPORARY VIEW name [(columns)] USING format [OPTIONS (...)]       records from outside
     CREATE TEMPORARY VIEW name AS query                                       rows that other queries read
     CREATE STREAMING TABLE name [USING format] [PARTITIONED BY (...)] [TBLPROPERTIES (...)] [AS query]
+    CREATE STREAMING TABLE name ... FLOW AUTO CDC FROM STREAM source KEYS (...) ...
     CREATE MATERIALIZED VIEW name [USING format] ... AS query                 in a project of pipelines
     CREATE FLOW name AS INSERT INTO table BY NAME query
+    CREATE FLOW name AS AUTO CDC INTO table FROM STREAM source KEYS (...) ...
     CREATE TEMPORARY FUNCTION name AS 'module:function'
 
 Keywords are compared without case. Whatever else Spark allows in such a statement is refused, with what to write
@@ -14,10 +16,11 @@ instead.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn
 
-from mixedmode.config.sql_queries import WrittenQuery, read_query
+from mixedmode.config.sql_changes import Changes, read_changes
+from mixedmode.config.sql_queries import WrittenQuery
 from mixedmode.config.sql_tokens import Statement, Token, WrongSqlError, joined_strings, text_of
+from mixedmode.config.sql_words import Words
 
 __all__ = [
     "Flow",
@@ -35,7 +38,6 @@ _KNOWN = (
     "this statement has no meaning in a job. A SQL file has SET, CREATE TEMPORARY VIEW, CREATE STREAMING TABLE, "
     "CREATE FLOW and CREATE TEMPORARY FUNCTION."
 )
-_BEGINS_QUERY = frozenset({"SELECT", "WITH", "FROM", "VALUES", "TABLE", "("})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +74,8 @@ class View:
 class Table:
     """A streaming table, with its query; or a view with a query, which has no format.
 
-    format: None for a view.  query: None if flows insert its rows.
+    format: None for a view.  query: None if flows insert its rows.  changes: how it is made of the rows of the query,
+    if these are records of changes.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Table:
     partitions: tuple[str, ...]
     query: WrittenQuery | None
     line: int
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +98,16 @@ class MaterializedView:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A query whose rows a streaming table gets, column by column of the same name."""
+    """A query whose rows a streaming table gets, column by column of the same name.
+
+    changes: how the rows of the table are made of those of the query, if these are records of changes.
+    """
 
     name: str
     table: str
     query: WrittenQuery
     line: int
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +124,7 @@ WrittenStatement = Setting | View | Table | MaterializedView | Flow | Function
 
 def read_statement(text: str, statement: Statement) -> WrittenStatement:
     """Return what a statement of the file with this text says. Raises WrongSqlError if it is none of those above."""
-    words = _Words(text, statement.tokens)
+    words = Words(text, statement.tokens)
     for begin, read in _STATEMENTS:
         if words.take(*begin.split()):
             return read(words)
@@ -124,85 +132,7 @@ def read_statement(text: str, statement: Statement) -> WrittenStatement:
     raise WrongSqlError(statement.line, f"{_KNOWN}{_advice(statement.tokens)} found={begin}")
 
 
-class _Words:
-    """The tokens of a statement, read from left to right."""
-
-    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
-        self.text = text
-        self._tokens = tokens
-        self._at = 0
-
-    @property
-    def line(self) -> int:
-        """The line on which the statement begins."""
-        return self._tokens[0].line
-
-    @property
-    def rest(self) -> Sequence[Token]:
-        """The tokens that have not been read."""
-        return self._tokens[self._at :]
-
-    def refuse(self, text: str) -> NoReturn:
-        """Raise WrongSqlError about the next token."""
-        here = self.rest[0] if self.rest else self._tokens[-1]
-        raise WrongSqlError(here.line, f"{text} found={here.text if self.rest else 'the end of the statement'}")
-
-    def take(self, *words: str) -> bool:
-        """Read these words if they come next. Return whether they did."""
-        found = tuple(token.word for token in self.rest[: len(words)])
-        if found != words:
-            return False
-        self._at += len(words)
-        return True
-
-    def name(self, what: str) -> str:
-        """Read a name of one part.  what: such as "view", for the message."""
-        if not self.rest or (name := self.rest[0].name) is None:
-            self.refuse(f"here belongs the name of the {what}. Write it.")
-        if "." in name or (len(self.rest) > 1 and self.rest[1].text == "."):
-            self.refuse(f"the name of a {what} has one part here: a job has no catalog. Remove the others.")
-        self._at += 1
-        return name
-
-    def parentheses(self) -> Sequence[Token] | None:
-        """Read a part in parentheses, and return what is in it; None if none begins here."""
-        if not self.rest or self.rest[0].text != "(":
-            return None
-        depth = 0
-        for count, token in enumerate(self.rest):
-            depth += {"(": 1, ")": -1}.get(token.text, 0)
-            if depth == 0:
-                inner = self.rest[1:count]
-                self._at += count + 1
-                return inner
-        raise AssertionError(self.rest)  # statements_of has checked it
-
-    def string(self, what: str) -> str:
-        """Read a text in quotes."""
-        count = 0
-        while count < len(self.rest) and self.rest[count].is_string:
-            count += 1
-        value = joined_strings(self.rest[:count])
-        if value is None:
-            self.refuse(f"here belongs {what} in quotes. Write it.")
-        self._at += count
-        return value
-
-    def query(self) -> WrittenQuery:
-        """Read the query that the rest of the statement is."""
-        if not self.rest or self.rest[0].word not in _BEGINS_QUERY:
-            self.refuse("here belongs a query. Write a SELECT.")
-        found = read_query(self.text, self.rest)
-        self._at = len(self._tokens)
-        return found
-
-    def end(self, instead: str) -> None:
-        """Raise WrongSqlError if there is more.  instead: what the statement may have."""
-        if self.rest:
-            self.refuse(f"this has no meaning here. {instead}")
-
-
-def _setting(words: _Words) -> Setting:
+def _setting(words: Words) -> Setting:
     tokens = words.rest
     equals = next((at for at, token in enumerate(tokens) if token.text == "="), 0)
     if not equals:
@@ -217,7 +147,7 @@ def _setting(words: _Words) -> Setting:
     return Setting("".join(key.split()), value if quoted is None else quoted, words.line, is_quoted)
 
 
-def _view(words: _Words) -> View | Table:
+def _view(words: Words) -> View | Table:
     name = _new_name(words, "view")
     columns = words.parentheses()
     if words.take("USING"):
@@ -234,7 +164,7 @@ def _view(words: _Words) -> View | Table:
     return Table(name, None, (), (), words.query(), words.line)
 
 
-def _table(words: _Words) -> Table:
+def _table(words: Words) -> Table:
     name = _new_name(words, "table")
     if words.parentheses() is not None:
         msg = "the columns of a streaming table are those of its query. Remove them, and CAST in the query if need be."
@@ -243,10 +173,13 @@ def _table(words: _Words) -> Table:
     properties: tuple[Property, ...] = ()
     partitions: tuple[str, ...] = ()
     while words.rest and not words.take("AS"):
+        if words.take("FLOW", "AUTO", "CDC"):
+            records, changes = read_changes(words)
+            return Table(name, format_ or "parquet", properties, partitions, records, words.line, changes)
         if words.take("USING"):
             format_ = words.name("format").lower()
         elif words.take("PARTITIONED", "BY"):
-            partitions = _columns(words)
+            partitions = words.columns("PARTITIONED BY")
         elif words.take("TBLPROPERTIES"):
             properties += _properties(words.parentheses() or ())
         elif words.take("COMMENT"):
@@ -257,7 +190,7 @@ def _table(words: _Words) -> Table:
     return Table(name, format_ or "parquet", properties, partitions, query, words.line)
 
 
-def _materialized_view(words: _Words) -> MaterializedView:
+def _materialized_view(words: Words) -> MaterializedView:
     table = _table(words)
     if table.query is None:
         words.refuse("a materialized view has a query. Write AS, and a SELECT.")
@@ -268,10 +201,14 @@ def _materialized_view(words: _Words) -> MaterializedView:
     return MaterializedView(table, table.query, table.line)
 
 
-def _flow(words: _Words) -> Flow:
+def _flow(words: Words) -> Flow:
     name = words.name("flow")
     if words.take("COMMENT"):
         words.string("the comment")
+    if words.take("AS", "AUTO", "CDC", "INTO"):
+        table = words.name("table")
+        query, changes = read_changes(words)
+        return Flow(name, table, query, words.line, changes)
     if not words.take("AS", "INSERT", "INTO"):
         words.refuse("a flow inserts into a table. Write CREATE FLOW name AS INSERT INTO table BY NAME SELECT ...")
     words.take("TABLE")
@@ -283,7 +220,7 @@ def _flow(words: _Words) -> Flow:
     return Flow(name, table, words.query(), words.line)
 
 
-def _function(words: _Words) -> Function:
+def _function(words: Words) -> Function:
     name = _new_name(words, "function")
     if not words.take("AS"):
         words.refuse("a function is one of Python. Write CREATE TEMPORARY FUNCTION name AS 'module:function'.")
@@ -292,17 +229,9 @@ def _function(words: _Words) -> Function:
     return Function(name, function, words.line)
 
 
-def _new_name(words: _Words, what: str) -> str:
+def _new_name(words: Words, what: str) -> str:
     words.take("IF", "NOT", "EXISTS")
     return words.name(what)
-
-
-def _columns(words: _Words) -> tuple[str, ...]:
-    inner = words.parentheses() or ()
-    names = [token.name for token in inner[::2]]
-    if not names or None in names or any(token.text != "," for token in inner[1::2]):
-        words.refuse("PARTITIONED BY has the names of columns in parentheses. Write PARTITIONED BY (day).")
-    return tuple(name for name in names if name is not None)
 
 
 def _properties(tokens: Sequence[Token]) -> tuple[Property, ...]:
@@ -336,7 +265,7 @@ def _property(tokens: Sequence[Token]) -> Property:
 
 
 #: (the words with which a statement begins, what reads the rest)
-_STATEMENTS: Sequence[tuple[str, Callable[[_Words], WrittenStatement]]] = (
+_STATEMENTS: Sequence[tuple[str, Callable[[Words], WrittenStatement]]] = (
     ("SET", _setting),
     *((f"CREATE {words}TEMP{rest} VIEW", _view) for words in ("", "OR REPLACE ") for rest in ("ORARY", "")),
     *((f"CREATE {words}TEMP{rest} FUNCTION", _function) for words in ("", "OR REPLACE ") for rest in ("ORARY", "")),

@@ -30,7 +30,9 @@ class ApplyChangesArguments(TypedDict, total=False):
     track_except: str | Sequence[str]
 
 
-def apply_changes_step(step: Mapping[str, Any], sequence_by: str, given: ApplyChangesArguments) -> ApplyChangesStep:
+def apply_changes_step(
+    step: Mapping[str, Any], sequence_by: str | Sequence[str], given: ApplyChangesArguments
+) -> ApplyChangesStep:
     """Return the step with these arguments.  step: its key and its name.
 
     Raise TypeError for an unknown argument, and InvalidJobError for a wrong one.

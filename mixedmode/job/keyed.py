@@ -318,10 +318,11 @@ class KeyedJob(_Grouped[J]):
         """
         return _over(self.job, self.settings, columns, more, tie_break)
 
-    def apply_changes(self, *, sequence_by: str, **arguments: Unpack[ApplyChangesArguments]) -> J:
+    def apply_changes(self, *, sequence_by: str | Sequence[str], **arguments: Unpack[ApplyChangesArguments]) -> J:
         """Complete the step: the rows of a table, from the records of its changes; the key is that of the table.
 
-        sequence_by: a column or SQL expression. Of the records of a key, the one with the greatest value counts.
+        sequence_by: one or several columns or SQL expressions. Of the records of a key, the one with the greatest
+            values counts.
 
         See ApplyChangesArguments for the others; docs/change-data.md is the guide.
         """

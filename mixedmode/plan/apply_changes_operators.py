@@ -30,9 +30,9 @@ def row_columns(step: ApplyChangesStep, columns: Sequence[str], where: Where) ->
     return [name for name in kept if name.lower() not in keys]
 
 
-def check_condition(columns: RankedColumns, where: Where) -> None:
+def check_condition(step: ApplyChangesStep, columns: RankedColumns, where: Where) -> None:
     """Raise InvalidJobError if `delete-when` is no condition."""
-    for text, data_type in columns.order[1:]:
+    for text, data_type in columns.order[len(step.apply_changes.sequence_by) :]:
         if not pa.types.is_boolean(data_type):
             msg = (
                 f"{where('apply-changes', 'delete-when')}: this is no condition, which is true or false. Compare, as "
@@ -45,9 +45,14 @@ def apply_changes_operator(step: ApplyChangesStep, columns: RankedColumns, where
     """Return the operator of a step. Raise InvalidJobError for tracked columns that its rows do not have."""
     order = [OrderColumn(data_type, descending=False, nulls_first=True) for _, data_type in columns.order]
     tracked = tuple(_tracked(step, [field.name for field in columns.row.values()], where))
-    is_kept = step.apply_changes.history
-    place = where("apply-changes")
-    return ApplyChangesOperator(columns.layout(order), columns.order_arguments, tracked if is_kept else None, place)
+    spec = step.apply_changes
+    return ApplyChangesOperator(
+        columns.layout(order),
+        columns.order_arguments,
+        deletes=spec.delete_when is not None,
+        tracked=tracked if spec.history else None,
+        where=where("apply-changes"),
+    )
 
 
 def apply_changes_identity(columns: RankedColumns, operator: ApplyChangesOperator) -> Fingerprint:

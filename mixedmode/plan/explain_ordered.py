@@ -56,10 +56,11 @@ def ordered_state(stage: KeyedStage, operator: Ordered) -> str:
 
 
 def _apply_changes_lines(stage: KeyedStage, operator: ApplyChangesOperator) -> Iterator[str]:
-    sequence, *condition = [stage.arguments[index] for index in operator.order_arguments]
-    yield f"  order       records of a key by {column_in(sequence) or sequence}; the last one counts"
-    for text in condition:
-        yield f"  deletes     the row of a key when {column_in(text) or text}"
+    texts = [column_in(text) or text for text in (stage.arguments[index] for index in operator.order_arguments)]
+    condition = texts.pop() if operator.deletes else None
+    yield f"  order       records of a key by {', '.join(texts)}; the last one counts"
+    if condition is not None:
+        yield f"  deletes     the row of a key when {condition}"
     if operator.tracked is not None:
         row = [field.name for field in operator.layout.row_fields]
         which = "any column" if len(operator.tracked) == len(row) else ", ".join(row[at] for at in operator.tracked)

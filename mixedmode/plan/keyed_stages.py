@@ -246,7 +246,7 @@ def apply_changes_stage(step: ApplyChangesStep, upstream: Upstream, columns: Ran
     columns: what the step reads; their order has the sequence, and the condition if records may delete.
     """
     check_types(columns, where("apply-changes"))
-    check_condition(columns, where)
+    check_condition(step, columns, where)
     operator = apply_changes_operator(step, columns, where)
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),

@@ -239,7 +239,7 @@ def _of_ordered_rows(
             own = {"kind": "over", "columns": [_over_column(column) for column in operator.columns]}
             own |= {"has-key": operator.has_key}
         case ApplyChangesOperator():
-            own = {"kind": "apply-changes", "tracked": None if operator.tracked is None else [*operator.tracked]}
+            own = {"kind": "apply-changes", "deletes": operator.deletes, "tracked": operator.tracked}
     return {**own, **_layout(operator.layout)}
 
 
@@ -254,7 +254,7 @@ def _ordered_from(stored: Described) -> KeyedOperator:
         return OverOperator(layout, (), tuple(map(_over_column_from, stored["columns"])), stored["has-key"])
     if stored["kind"] == "apply-changes":  # only `fold` needs the place for messages
         tracked = stored["tracked"]
-        return ApplyChangesOperator(layout, (), None if tracked is None else tuple(tracked), "")
+        return ApplyChangesOperator(layout, (), stored["deletes"], None if tracked is None else tuple(tracked), "")
     return DeduplicateOperator(layout, (), stored["waits"], stored["within-us"], stored["event-time"])
 
 

@@ -70,7 +70,7 @@ def _has_sql(step: KeyedStep) -> bool:
     if isinstance(step, TopStep):
         texts = [by.expression for by in step.top.order_by]
     if isinstance(step, ApplyChangesStep):
-        texts = [*step.apply_changes.expressions.values()]
+        texts = [text for _, text in step.apply_changes.expressions]
     return bool(step.key_expressions) or any(column_in(text) is None for text in texts)
 
 

@@ -139,7 +139,7 @@ def _apply_changes(
     row = columns.quoted(without=[name for name in names if name not in kept])
     raise_all([error for field in row.values() for error in column_taken(step, field.name, where)])
     order = []
-    for key, text in step.apply_changes.expressions.items():
+    for key, text in step.apply_changes.expressions:
         field = columns.field(column_in(text) or text, where("apply-changes", key))
         order.append((quoted(field.name), field.type))
     return apply_changes_stage(step, upstream, RankedColumns(keys, row, order), where)

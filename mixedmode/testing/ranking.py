@@ -107,7 +107,7 @@ class OverHarness(Harness):
 class ApplyChangesHarness(Harness):
     """A harness for `job.key_by(...).apply_changes(...)`, with the same arguments.
 
-    sequence_by: a column; SQL expressions need Spark.
+    sequence_by: one or several columns; SQL expressions need Spark.
     delete_when: a column that is true or false.
     schema, key_by: as in TopHarness. See HarnessArguments for the other arguments.
 
@@ -118,7 +118,7 @@ class ApplyChangesHarness(Harness):
         self,
         changes: ApplyChangesArguments | None = None,
         *,
-        sequence_by: str,
+        sequence_by: str | Sequence[str],
         schema: SchemaLike,
         key_by: str | Sequence[str],
         **settings: Unpack[HarnessArguments],
@@ -174,7 +174,7 @@ def _apply_changes(step: ApplyChangesStep, schema: SchemaLike, where: str) -> St
     records = schema_of(schema, where=f"{where}: schema")
     keys = key_fields(records, step.key_by, where=f"{where}: key_by")
     row = {name: records.field(name) for name in row_columns(step, records.names, places(where))}
-    order = [(text, argument_type(records, text, where=where)) for text in step.apply_changes.expressions.values()]
+    order = [(text, argument_type(records, text, where=where)) for _, text in step.apply_changes.expressions]
     columns = RankedColumns(keys, row, order)
     upstream = Upstream(Reads(("rows",)), 0, None, Changelog.APPEND)
     return _checked(apply_changes_stage(step, upstream, columns, places(where)), records, step.key_by, None, where)

@@ -63,12 +63,14 @@ class ApplyChangesOperator(OperatorBase):
     """Emit the rows of a table. Output: the key, the columns of the row; with history also `__START_AT`, `__END_AT`.
 
     The arguments of a batch are the columns of the row, and those of the order besides: `order_arguments` has the
-    indices of the sequence and of whether a record deletes. `tracked`: the columns of the row, by index, whose change
-    begins a version; None without history. `where` begins the messages about records.
+    indices of the columns of the sequence, one with history, and last that of whether a record deletes, if `deletes`.
+    `tracked`: the columns of the row, by index, whose change begins a version; None without history. `where` begins the
+    messages about records.
     """
 
     layout: RowLayout
     order_arguments: tuple[int, ...]
+    deletes: bool
     tracked: tuple[int, ...] | None
     where: str
     emits_retractions: bool = False
@@ -114,7 +116,7 @@ class ApplyChangesOperator(OperatorBase):
         del late_us  # a row is never final, so no record is late
         keys, columns = list(batch.keys), list(batch.arguments)
         order = [columns[index] for index in self.order_arguments]
-        self._check(keys, order[0])
+        self._check(keys, order[: len(order) - self.deletes])
         drops_rows = not self.has_history
         if drops_rows:
             last = OrderColumn(order[0].type, descending=True, nulls_first=False)
@@ -153,12 +155,12 @@ class ApplyChangesOperator(OperatorBase):
             everyone = np.ones(len(packed), np.bool_)
             yield self._changes(_Records(packed, everyone, everyone), everything=True)
 
-    def _check(self, keys: Sequence[pa.Array], sequence: pa.Array) -> None:
+    def _check(self, keys: Sequence[pa.Array], sequence: Sequence[pa.Array]) -> None:
         """Raise InvalidJobError for NULL in a key or in the sequence."""
         names = [field.name for field in self.layout.key_schema.fields]
-        for name, column in [*zip(names, keys, strict=True), ("sequence-by", sequence)]:
+        for name, column in [*zip(names, keys, strict=True), *(("sequence-by", column) for column in sequence)]:
             if column.null_count:
-                what = "sequence" if column is sequence else "key"
+                what = "sequence" if name == "sequence-by" else "key"
                 msg = (
                     f"{self.where}: a record of a change has no {what}, so nobody can say which row it changes, or "
                     f"when. Correct the records, or drop those in a sql step before. column={name}, "
@@ -278,7 +280,7 @@ class ApplyChangesOperator(OperatorBase):
     def _deletes(self, packed: pa.LargeBinaryArray) -> Bools:
         """Return whether each record deletes, (n,)."""
         parts = parts_of(packed)
-        if len(self.layout.order) == 1:
+        if not self.deletes:
             return np.zeros(len(packed), np.bool_)
         found: Bools = parts.data[parts.order_ends - 1] != 0
         return found
@@ -290,7 +292,7 @@ class ApplyChangesOperator(OperatorBase):
         return decode_keys(encoded, KeySchema((self._sequence(START),)))[0]
 
     def _sequence_ends(self, order_ends: Int64s) -> Int64s:
-        return order_ends - (_DELETES_BYTES if len(self.layout.order) > 1 else 0)
+        return order_ends - (_DELETES_BYTES if self.deletes else 0)
 
     def _sequence(self, name: str) -> pa.Field:
         return pa.field(name, self.layout.order[0].data_type)

@@ -8,7 +8,7 @@ from tests.operators.oracle import order_of
 Row = Mapping[str, Any]
 
 
-def current(records: Sequence[Row], row: Sequence[str]) -> list[Row]:
+def current(records: Sequence[Row], row: Sequence[str]) -> Sequence[Row]:
     """Return the rows of the keys `k` whose last record does not delete.  row: the other columns."""
     found = []
     for key, own in _by_key(records, row):
@@ -18,7 +18,7 @@ def current(records: Sequence[Row], row: Sequence[str]) -> list[Row]:
     return found
 
 
-def history(records: Sequence[Row], row: Sequence[str], tracked: Sequence[str]) -> list[Row]:
+def history(records: Sequence[Row], row: Sequence[str], tracked: Sequence[str]) -> Sequence[Row]:
     """Return all versions of all rows."""
     found: list[dict[str, Any]] = []
     for key, own in _by_key(records, row):
