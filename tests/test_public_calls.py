@@ -59,6 +59,7 @@ RIGHT: Mapping[str, Any] = {
     "end": "2024-01-02T00:00:00Z",
     "parallelism": 1,
     "columns": "k",
+    "sequence_by": "v",
 }
 
 

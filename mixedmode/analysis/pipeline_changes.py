@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pydantic import ValidationError
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from mixedmode.analysis.catalyst import analysed
@@ -13,12 +12,24 @@ from mixedmode.analysis.catalyst_texts import columns_over, value_of
 from mixedmode.config import ApplyChangesStep
 from mixedmode.config.apply_changes import VERSION_COLUMNS
 from mixedmode.config.calls import named, quoted
+from mixedmode.config.load import checked_section
 from mixedmode.config.sql_changes import sequence_texts
-from mixedmode.errors import InvalidJobError
 from mixedmode.plan.apply_changes_operators import row_columns
 
 __all__ = ["PipelineChanges"]
 
+_CALL = "create_auto_cdc_flow"
+#: {setting of the step: the argument}
+_ARGUMENTS = {
+    "key-by": "keys",
+    "sequence-by": "sequence_by",
+    "delete-when": "apply_as_deletes",
+    "columns": "column_list",
+    "except-columns": "except_column_list",
+    "history": "stored_as_scd_type",
+    "track": "track_history_column_list",
+    "track-except": "track_history_except_column_list",
+}
 _Names = Sequence[str | Column] | None
 
 
@@ -48,19 +59,12 @@ class PipelineChanges:
         }
         if self.apply_as_deletes is not None:
             own["delete-when"] = _text(records, self.apply_as_deletes)
-        lists = {
-            "columns": self.column_list,
-            "except-columns": self.except_column_list,
-            "track": self.track_history_column_list,
-            "track-except": self.track_history_except_column_list,
-        }
-        own |= {key: _names(records, given) for key, given in lists.items() if given}
+        for key in ("columns", "except-columns", "track", "track-except"):
+            if given := getattr(self, _ARGUMENTS[key]):
+                own[key] = _names(records, given)
         settings = {"key-by": _names(records, self.keys), "apply-changes": own, "from": self.source}
-        try:
-            return ApplyChangesStep.model_validate(settings).model_copy(update={"name": self.target})
-        except ValidationError as error:
-            msg = f"the arguments of the flow do not fit together. cause={error.errors()[0]['msg']}"
-            raise InvalidJobError(msg) from error
+        step = checked_section(ApplyChangesStep, settings, place=_CALL, name=lambda path: _ARGUMENTS[str(path[-1])])
+        return step.model_copy(update={"name": self.target})
 
     def rows(self, session: SparkSession) -> DataFrame:
         """Return rows with the columns of the table, for queries that read it. Raise InvalidJobError as `step`."""

@@ -239,7 +239,8 @@ def _of_ordered_rows(
             own = {"kind": "over", "columns": [_over_column(column) for column in operator.columns]}
             own |= {"has-key": operator.has_key}
         case ApplyChangesOperator():
-            own = {"kind": "apply-changes", "deletes": operator.deletes, "tracked": operator.tracked}
+            tracked = None if operator.tracked is None else [*operator.tracked]
+            own = {"kind": "apply-changes", "deletes": operator.deletes, "tracked": tracked}
     return {**own, **_layout(operator.layout)}
 
 

@@ -216,7 +216,7 @@ class ApplyChangesOperator(OperatorBase):
         columns = self.layout.unpack_rows(records.packed)
         units, _ = segments(self._units(records.packed))
         places = units.codes.astype(np.int64)
-        old, new = (self._placed(records, rows, columns, mask, places) for mask in (records.before, records.after))
+        old, new = (self._placed(records, columns, mask, places) for mask in (records.before, records.after))
         shown = new.exists if everything else old.exists | new.exists
         changed = np.flatnonzero(shown if everything else shown & ~old.equals(new, rows, places))
         old, new = old.at(changed), new.at(changed)
@@ -235,9 +235,7 @@ class ApplyChangesOperator(OperatorBase):
         )
         return changes.as_new() if everything else changes
 
-    def _placed(
-        self, records: "_Records", rows: pa.Array, columns: Sequence[pa.Array], mask: Bools, places: Int64s
-    ) -> "_Placed":
+    def _placed(self, records: "_Records", columns: Sequence[pa.Array], mask: Bools, places: Int64s) -> "_Placed":
         """Return the versions that some of the records make, each at the place of the record that it begins with."""
         numbers = np.flatnonzero(mask)
         grouping, _ = segments(taken(keys_of(records.packed), numbers))
@@ -245,21 +243,18 @@ class ApplyChangesOperator(OperatorBase):
         if self.tracked is None:
             found = newest(codes, deletes)
         else:
-            found = versions(codes, deletes, self._differ(rows, columns, numbers))
+            found = versions(codes, deletes, self._differ(columns, numbers))
         ends = np.where(found.ends < 0, -1, np.append(numbers, -1)[found.ends])
         placed = Versions(numbers[found.begins], numbers[found.rows], ends)
         return _Placed.of(placed, places, int(places[-1]) + 1 if len(places) else 0)
 
-    def _differ(self, rows: pa.Array, columns: Sequence[pa.Array], numbers: Int64s) -> Bools:
+    def _differ(self, columns: Sequence[pa.Array], numbers: Int64s) -> Bools:
         """Return whether each of these records differs from the one before it in a tracked column, (m,)."""
-        assert self.tracked is not None
-        if len(self.tracked) == len(self.layout.row_fields):
-            return differs_from_before(rows.take(pa.array(numbers)))
         if not self.tracked:
             return np.zeros(len(numbers), np.bool_)
         fields = [self.layout.row_fields[index] for index in self.tracked]
         tracked = [columns[index].take(pa.array(numbers)) for index in self.tracked]
-        return differs_from_before(encoded_rows(tracked, fields).cast(pa.large_binary()))
+        return differs_from_before(encoded_rows(tracked, fields, zeros_tie=True).cast(pa.large_binary()))
 
     def _write(self, records: "_Records", groups: Groups, backend: KeyedStateBackend) -> None:
         """Write the records that count now and did not, and delete those that do not any more."""

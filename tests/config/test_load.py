@@ -43,7 +43,7 @@ sink: {format: parquet, path: ./run/out}                 # parquet | json | cons
 """
 KINDS_OF_STEP = (
     "sql, or map, or join, or co-process, or co-group, or key-by and one of aggregate, process, "
-    "async-map, top, deduplicate, over"
+    "async-map, top, deduplicate, over, apply-changes"
 )
 KNOWN_AT_TOP = (
     "name, execution, parallelism, pipeline, state, spark, serve, functions, sources, dimensions, steps, sink, outputs"

@@ -18,7 +18,7 @@ KEYED = {"key-by": "id", "aggregate": {"n": "count(*)"}}
 PROCESS = {"key-by": "id", "process": "a.b:C", "output": "id long"}
 ANOTHER_KIND = (
     "steps[0].{key} belongs to another kind of step: a step has sql, or map, or join, or co-process, or co-group, or "
-    "key-by and one of aggregate, process, async-map, top, deduplicate, over. Make it a step of its own."
+    "key-by and one of aggregate, process, async-map, top, deduplicate, over, apply-changes. Make it a step of its own."
 )
 MISSPELT = (
     "steps[0].mapp is not a known key. Did you mean map? Known keys here: "

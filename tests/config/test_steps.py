@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixedmode.config import DeduplicateStep, JobSpec, KeyedAggregateStep, OverStep, ProcessStep, SqlStep, TopStep
+from mixedmode.config import (
+    ApplyChangesStep,
+    DeduplicateStep,
+    JobSpec,
+    KeyedAggregateStep,
+    OverStep,
+    ProcessStep,
+    SqlStep,
+    TopStep,
+)
 from mixedmode.config.fields import Section
 from mixedmode.config.registry import connector_kinds
 from tests.config.refusals import SMALLEST_JOB, messages
@@ -200,6 +209,60 @@ CHANGE = "cannot read the rows of the aggregate in steps[{}], which change and h
             OverStep,
             {"over": {"columns": {"n": "rank()"}, "tie_brake": "v"}},
             [("over.tie_brake is not a known key. Did you mean tie-break? Known keys here: columns, tie-break.")],
+        ),
+        (
+            ApplyChangesStep,
+            {"key-by": "k", "apply-changes": {"history": "yes", "delete_when": "a"}},
+            [
+                (
+                    "apply-changes.sequence-by is missing: one or several: columns or SQL expressions by which the "
+                    "records of a key are ordered, such as lsn; the record with the greatest values counts, whatever "
+                    "the order of arrival. Add it."
+                ),
+                "apply-changes.history must be true or false, not text. found=yes",
+                (
+                    "apply-changes.delete_when is not a known key. Did you mean delete-when? Known keys here: "
+                    "sequence-by, delete-when, columns, except-columns, history, track, track-except."
+                ),
+            ],
+        ),
+        (
+            ApplyChangesStep,
+            {
+                "key-by": "k",
+                "apply-changes": {
+                    "sequence-by": ["a", "b"],
+                    "columns": ["x", "X"],
+                    "except-columns": "y",
+                    "history": True,
+                    "track": "x",
+                    "track-except": "y",
+                },
+            },
+            [
+                "apply-changes.columns names a column twice. Remove one. found=X",
+                "apply-changes.except-columns and `columns` say the same in two ways. Remove one of them.",
+                "apply-changes.track-except and `track` say the same in two ways. Remove one of them.",
+                (
+                    "apply-changes.sequence-by has several values, and with history a version begins at one. Make one "
+                    "of them in a sql step before. found=a, b"
+                ),
+            ],
+        ),
+        (
+            ApplyChangesStep,
+            {"key-by": "k", "apply-changes": {"sequence-by": "a", "track": "x"}},
+            [
+                (
+                    "apply-changes.track is about versions, which a table without history does not have. Add `history: "
+                    "true`."
+                )
+            ],
+        ),
+        (
+            ApplyChangesStep,
+            {"key-by": ["k", "__End_At"], "apply-changes": {"sequence-by": "a", "history": True}},
+            ["key-by: history adds a column of this name. Rename yours. found=__End_At"],
         ),
         (ProcessStep, PROCESS | {"output": " "}, ["output must not be empty."]),
         (ProcessStep, PROCESS | {"args": [1]}, ["args must be a section of keys, not a list."]),

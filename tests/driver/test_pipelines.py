@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import pyspark.pipelines
 import pytest
 from pyspark.pipelines.flow import Flow
 from pyspark.pipelines.graph_element_registry import GraphElementRegistry, graph_element_registration_context
@@ -346,11 +345,6 @@ REFUSED = {
     "@dp.table\ndef t():\n    return records\n@dp.table\ndef T():\n    return records": (7, "has this name", "found=T"),
     "@dp.table\ndef t():\n    return records.select(F.udf(lambda one: one)('k'))": (4, "table t: ", "Write the job as"),
     "@dp.table\ndef t():\n    return records.orderBy('v')": (4, "table t: a job cannot take over", "found=Sort"),
-    **(
-        {"dp.create_auto_cdc_flow(target='t', source='s', keys=['k'])": (4, "a flow of changes is not taken")}
-        if hasattr(pyspark.pipelines, "create_auto_cdc_flow")  # since Spark 4.2
-        else {}
-    ),
     "x = 1": (1, "the project has no table."),
 }
 

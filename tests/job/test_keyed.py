@@ -234,6 +234,53 @@ def test_a_wrong_argument_of_over_is_named(build: Callable[[Any], Job], message:
     assert str(caught.value) == message
 
 
+def test_a_step_that_applies_changes_in_python_is_the_one_of_a_file() -> None:
+    keyed = events().key_by("k", name="rows", parallelism=2)
+    job = keyed.apply_changes(sequence_by="v", delete_when="w = 'd'", except_columns=["w"], history=True, track="at")
+    own = {
+        "sequence-by": ["v"],
+        "delete-when": "w = 'd'",
+        "except-columns": ["w"],
+        "history": True,
+        "track": ["at"],
+    }
+    complete = job.write(Sink.console())
+    assert complete.spec == spec_of_steps({"name": "rows", "key-by": "k", "parallelism": 2, "apply-changes": own})
+    assert complete.spec.as_document()["steps"][0]["apply-changes"] == own
+    assert reread(complete).spec == complete.spec
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda job: job.apply_changes(sequence_by=[]),
+            "Job.apply_changes: sequence_by must hold at least one entry. Add one.",
+        ),
+        (
+            lambda job: job.apply_changes(sequence_by="v", track="w"),
+            (
+                "Job.apply_changes: track is about versions, which a table without history does not have. Add `history:"
+                " true`."
+            ),
+        ),
+        (
+            lambda job: job.apply_changes(sequence_by="v", columns="a", except_columns="b"),
+            "Job.apply_changes: except_columns and `columns` say the same in two ways. Remove one of them.",
+        ),
+    ],
+)
+def test_a_wrong_argument_of_apply_changes_is_named(build: Callable[[Any], Job], message: str) -> None:
+    with pytest.raises(InvalidJobError) as caught:
+        build(events().key_by("k"))
+    assert str(caught.value) == message
+
+
+def test_an_unknown_argument_of_apply_changes_is_named() -> None:
+    with pytest.raises(TypeError, match="apply_changes"):
+        events().key_by("k").apply_changes(sequence_by="v", deletes="w")  # type: ignore[call-arg]
+
+
 def test_a_process_step_in_python_is_the_one_of_a_file(folder: Path) -> None:
     job = (
         events()

@@ -21,7 +21,7 @@ def explained(steps: Callable[[Job], Job], **source: Any) -> list[str]:
     complete = steps(job).write(Sink.parquet("/out"))
     lines = explain_plan(complete.spec, local_plan(complete.spec, complete.where), cores=1).splitlines()
     wanted = {"keeps", "adds", "order", "emits", "forgets", "late", "state", "computes", "upserts", "rows"}
-    wanted |= {"exchange", "fires"}
+    wanted |= {"exchange", "fires", "deletes", "history"}
     return [line for line in lines if line.startswith("  ") and line.split()[0] in wanted]
 
 
@@ -111,6 +111,20 @@ def test_over_without_a_key_is_of_all_rows() -> None:
     found = explained(lambda job: job.over(total="sum(v) range 90m preceding", before="lag(v)"))
     kept = "the values so far and the last 1 row and those of the last 1h30m"
     assert f"  state       {kept}, and rows that the watermark has not passed" in found
+
+
+def test_a_step_that_applies_changes_says_what_counts_and_what_deletes() -> None:
+    found = explained(lambda job: job.key_by("k").apply_changes(sequence_by=["at", "seq"], except_columns="at"))
+    assert found[1:] == [
+        "  order       records of a key by at, seq; the last one counts",
+        "  computes    v int64, seq int32",
+        "  state       the last record of a key, also if it deletes",
+        "  upserts     one row per changed key (k) and epoch, with _op and _epoch",
+    ]
+    found = explained(lambda job: job.key_by("k").apply_changes(sequence_by="seq", history=True, track="v"))
+    assert "  history     a version of a row for each change of v" in found
+    assert "  computes    __START_AT int32, v int64, seq int32, at timestamp[us, tz=UTC], __END_AT int32" in found
+    assert "  state       all records of a key" in found
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ import pyarrow as pa
 import pytest
 
 from mixedmode.changes import changes, fingerprint_text
-from mixedmode.config import DeduplicateStep, KeyedAggregateStep, OverStep, TopStep
+from mixedmode.config import ApplyChangesStep, DeduplicateStep, KeyedAggregateStep, OverStep, TopStep
 from mixedmode.config.calls import AGGREGATE_FUNCTIONS
 from mixedmode.job import Job, Sink, Source
+from mixedmode.plan.apply_changes_operators import apply_changes_identity, apply_changes_operator, row_columns
 from mixedmode.plan.fingerprint import (
     Fingerprint,
     aggregate_fingerprint,
@@ -117,6 +118,7 @@ def fingerprints() -> Iterator[tuple[str, Fingerprint]]:
     yield "upsert", step_fingerprint("upsert")
     yield from ranked_fingerprints()
     yield from over_fingerprints()
+    yield from apply_changes_fingerprints()
     yield "map that keeps a list", of_list()
     yield "sources", of_sources(["b", "a"], {}, has_clock=False)
     yield "a source and the clock", of_sources(["a"], {}, has_clock=True)
@@ -170,6 +172,33 @@ def over_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
         keys = (pa.field("k", pa.string()),) if step.key_by else (ALL_ROWS,)
         ties = [(column, COLUMNS[column]) for column in step.over.tie_break]
         yield name, over_identity(step, RankedColumns(keys, row, ties))
+
+
+def apply_changes_fingerprints() -> Iterator[tuple[str, Fingerprint]]:
+    """(what it is of, fingerprint) of steps with apply-changes."""
+    keyed = source().key_by("k")
+    jobs = {
+        "apply-changes": keyed.apply_changes(sequence_by="n"),
+        "apply-changes, deletes": keyed.apply_changes(sequence_by="n", delete_when="s = 'd'"),
+        "apply-changes, another sequence": keyed.apply_changes(sequence_by=["at", "n"]),
+        "apply-changes, fewer columns": keyed.apply_changes(sequence_by="n", columns=["s"]),
+        "apply-changes, history": keyed.apply_changes(sequence_by="n", history=True),
+        "apply-changes, some tracked": keyed.apply_changes(sequence_by="n", history=True, track="s"),
+        "apply-changes, none tracked": keyed.apply_changes(
+            sequence_by="n", history=True, track_except=["n", "s", "at"]
+        ),
+    }
+    for name, job in jobs.items():
+        step = job.write(Sink.parquet("/out")).spec.steps[-1]
+        assert isinstance(step, ApplyChangesStep), step
+        row = {name: pa.field(name, COLUMNS[name]) for name in row_columns(step, ["k", "n", "s", "at"], where)}
+        order = [(text, COLUMNS.get(text, pa.bool_())) for _, text in step.apply_changes.expressions]
+        columns = RankedColumns((pa.field("k", pa.string()),), row, order)
+        yield name, apply_changes_identity(columns, apply_changes_operator(step, columns, where))
+
+
+def where(*place: str | int) -> str:
+    return ".".join(map(str, place))
 
 
 def test_the_fingerprints_are_those_that_jobs_have_stored() -> None:

@@ -18,6 +18,7 @@ from mixedmode.operators.aggregate import (
     aggregator_for,
 )
 from mixedmode.operators.aggregate.calls import call_as_json, call_from_json
+from mixedmode.operators.apply_changes import ApplyChangesOperator
 from mixedmode.operators.async_map import ASYNC_MAP_FUNCTION, AsyncMapOperator, CallSettings
 from mixedmode.operators.classes import NamedClass
 from mixedmode.operators.deduplicate import DeduplicateOperator
@@ -84,6 +85,8 @@ OPERATORS: list[KeyedOperator] = [
         ),
         has_key=False,
     ),
+    ApplyChangesOperator(LAYOUT, (), deletes=True, tracked=None, where=""),
+    ApplyChangesOperator(LAYOUT, (), deletes=False, tracked=(0, 1), where=""),
     AsyncMapOperator(
         "asked",
         NamedClass(ASYNC_MAP_FUNCTION, "a", "B"),

@@ -51,6 +51,8 @@ JOBS = [
     keyed("_time", lambda keyed: keyed.deduplicate(keep="first")),
     keyed("_time", lambda keyed: keyed.deduplicate(keep="any")),
     keyed("v", lambda keyed: keyed.over(total="sum(v)")),
+    keyed("value", lambda keyed: keyed.apply_changes(sequence_by="v")),
+    keyed("v", lambda keyed: keyed.apply_changes(sequence_by="at", history=True)),
     keyed("value", lambda keyed: keyed.process(Named, output="n long")),
     keyed("timer", lambda keyed: keyed.process(Named, output="n long")),
     joined("_time", lambda left, right, on: left.as_of_join(right, on=on, select=SELECT)),

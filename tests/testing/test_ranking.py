@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.testing import DeduplicateHarness, OverHarness, TopHarness
+from mixedmode.testing import ApplyChangesHarness, DeduplicateHarness, OverHarness, TopHarness
 
 SCHEMA = "k string, v bigint, at timestamp"
 
@@ -27,6 +27,21 @@ def test_a_retracted_row_lets_the_next_one_move_up() -> None:
     assert harness.table() == [{"k": "a", "rank": 1, "v": 2}]
     harness.feed([{"k": "a", "v": 2, "_weight": -1}])
     assert harness.table() == []
+
+
+def test_a_harness_applies_changes_and_keeps_versions() -> None:
+    harness = ApplyChangesHarness(
+        {"delete_when": "gone", "columns": "v", "history": True},
+        sequence_by="seq",
+        schema="k string, seq bigint, gone boolean, v bigint",
+        key_by="k",
+        backlog=True,
+    )
+    harness.feed([{"k": "a", "seq": 4, "gone": False, "v": 1}, {"k": "a", "seq": 6, "gone": True, "v": 1}])
+    harness.flip()
+    harness = harness.restore(harness.snapshot(), parallelism=2)
+    harness.feed([{"k": "a", "seq": 5, "gone": False, "v": 2}])
+    assert [tuple(row.values()) for row in harness.table()] == [("a", 4, 1, 5), ("a", 5, 2, 6)]
 
 
 @pytest.mark.parametrize(("keep", "expected"), [("first", 2), ("last", 1), ("any", 2)])

@@ -38,7 +38,12 @@ def history(records: Sequence[Row], row: Sequence[str], tracked: Sequence[str]) 
 
 
 def _same(one: Row, other: Row, columns: Sequence[str]) -> bool:
-    return all(order_of(one[name]) == order_of(other[name]) for name in columns)
+    return all(order_of(_unsigned(one[name])) == order_of(_unsigned(other[name])) for name in columns)
+
+
+def _unsigned(value: Any) -> Any:
+    """-0.0 is 0.0, as in a comparison of Spark."""
+    return 0.0 if value == 0 and isinstance(value, float) else value
 
 
 def _by_key(records: Sequence[Row], row: Sequence[str]) -> Iterator[tuple[Any, list[Row]]]:
