@@ -21,15 +21,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
-from mixedmode.keys import KeySchema, decode_keys
-from mixedmode.keys.rows import cut
+from mixedmode.keys import decode_keys
 from mixedmode.operators.aggregate.changes import KeyedChanges
 from mixedmode.operators.aggregate.segments import segments
 from mixedmode.operators.aggregate.stored import StoredTable
 from mixedmode.operators.aggregate.values import Bools, Int64s
+from mixedmode.operators.apply_changes.placed import Placed
+from mixedmode.operators.apply_changes.records import Records
 from mixedmode.operators.apply_changes.versions import Versions, differs_from_before, newest, versions
 from mixedmode.operators.interface import (
     KEY_COLUMN,
@@ -45,7 +45,7 @@ from mixedmode.operators.row_columns import encoded_rows
 from mixedmode.operators.tables import column_of
 from mixedmode.operators.top.candidates import candidates
 from mixedmode.operators.top.fold import packed_table, whole_keys
-from mixedmode.operators.top.rows import OrderColumn, RowLayout, keys_of, parts_of, taken, without_prefix
+from mixedmode.operators.top.rows import OrderColumn, RowLayout, taken, without_prefix
 from mixedmode.sort import Combine, sort_order, sort_table, take_rows
 from mixedmode.state import KeyedStateBackend, StateDescriptor, StateRange, StateTable
 from mixedmode.state.keys import PREFIX_BYTES, stored_keys
@@ -55,7 +55,6 @@ __all__ = ["END", "START", "ApplyChangesOperator"]
 START, END = "__START_AT", "__END_AT"  #: the columns of a version, as Spark names them
 Groups = npt.NDArray[np.uint16]
 _STATE_ID = 0
-_DELETES_BYTES = 2  # of an encoded boolean: the marker of NULL, and the value
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +142,18 @@ class ApplyChangesOperator(OperatorBase):
         table = table.combine_chunks()
         if not table.num_rows:
             return table
-        _, first_rows = segments(self._units(column_of(table, KEY_COLUMN)))
-        if len(first_rows) == table.num_rows:
-            return table
-        return take_rows(table, np.append(first_rows[1:], table.num_rows) - 1)
+        rows = self._records(column_of(table, KEY_COLUMN)).last_of_units
+        return table if len(rows) == table.num_rows else take_rows(table, rows)
 
     def stored_rows(self, ranges: Iterator[StateRange]) -> Iterator[KeyedChanges]:
         """Yield the rows of the stored keys of `ranges` as inserts."""
         for found in ranges:
-            packed = without_prefix(found.keys, PREFIX_BYTES)
-            everyone = np.ones(len(packed), np.bool_)
-            yield self._changes(_Records(packed, everyone, everyone), everything=True)
+            records = self._records(without_prefix(found.keys, PREFIX_BYTES))
+            everyone = np.ones(len(found.keys), np.bool_)
+            yield self._changes(_Epoch(records, everyone, everyone), everything=True)
+
+    def _records(self, packed: pa.LargeBinaryArray) -> Records:
+        return Records(self.layout, packed, self.deletes, self.has_history)
 
     def _check(self, keys: Sequence[pa.Array], sequence: Sequence[pa.Array]) -> None:
         """Raise InvalidJobError for NULL in a key or in the sequence."""
@@ -171,63 +171,50 @@ class ApplyChangesOperator(OperatorBase):
     def _process(
         self, table: pa.Table, backend: KeyedStateBackend, stored: StoredTable | None
     ) -> Iterator[KeyedChanges]:
-        packed, groups = column_of(table, KEY_COLUMN), column_of(table, KEY_GROUP_COLUMN).to_numpy()
-        keys = keys_of(packed)
-        _, first_rows = segments(keys)
-        groups, keys = groups[first_rows], taken(keys, first_rows)
-        prefixes = stored_keys(groups, keys, _STATE_ID)
+        new, groups = self._records(column_of(table, KEY_COLUMN)), column_of(table, KEY_GROUP_COLUMN).to_numpy()
+        _, first_rows = segments(new.keys)
+        groups = groups[first_rows]
+        prefixes = stored_keys(groups, taken(new.keys, first_rows), _STATE_ID)
         if stored is not None:
             yield from self.stored_rows(stored.before(prefixes))
         found = backend.scan_prefixes(_STATE_ID, prefixes)
-        records = self._merged(without_prefix(found.keys, PREFIX_BYTES), found.prefix_of_row, packed, groups)
-        yield self._changes(records, everything=self.emits_full_snapshot)
-        self._write(records, groups, backend)
+        epoch = self._merged(without_prefix(found.keys, PREFIX_BYTES), found.prefix_of_row, new, groups)
+        yield self._changes(epoch, everything=self.emits_full_snapshot)
+        self._write(epoch, groups, backend)
 
-    def _merged(
-        self,
-        stored: pa.LargeBinaryArray,
-        stored_codes: Int64s,
-        new: pa.LargeBinaryArray,
-        groups: Groups,
-    ) -> "_Records":
+    def _merged(self, stored: pa.LargeBinaryArray, stored_codes: Int64s, new: Records, groups: Groups) -> "_Epoch":
         """Return the stored and the new records of keys (k,) in their order, each once.
 
         stored_codes: the number of each stored record's key. groups: the key group (k,) of each key.
         """
         if not len(stored):
-            return _Records(new, np.zeros(len(new), np.bool_), np.ones(len(new), np.bool_))
-        grouping, _ = segments(keys_of(new))
-        codes = np.concatenate([stored_codes, grouping.codes.astype(np.int64)])
-        both = pa.concat_arrays([stored, new])
+            return _Epoch(new, np.zeros(len(new.packed), np.bool_), np.ones(len(new.packed), np.bool_))
+        codes = np.concatenate([stored_codes, new.codes])
+        both = pa.concat_arrays([stored, new.packed])
         order = sort_order(pa.table([pa.array(groups[codes]), both], names=[KEY_GROUP_COLUMN, KEY_COLUMN]))
         both, is_stored = both.take(pa.array(order)), order < len(stored)
         _, first_rows = segments(both)
-        packed = taken(both, first_rows)
-        before = np.logical_or.reduceat(is_stored, first_rows)
-        _, firsts = segments(self._units(packed))
-        after = np.zeros(len(packed), np.bool_)
-        after[np.append(firsts[1:], len(packed)) - 1] = True
-        return _Records(packed, before, after)
+        records = self._records(taken(both, first_rows))
+        after = np.zeros(len(records.packed), np.bool_)
+        after[records.last_of_units] = True
+        return _Epoch(records, np.logical_or.reduceat(is_stored, first_rows), after)
 
-    def _changes(self, records: "_Records", *, everything: bool) -> KeyedChanges:
+    def _changes(self, epoch: "_Epoch", *, everything: bool) -> KeyedChanges:
         """Return the rows that records change; or every row that there is, as an insert."""
-        parts = parts_of(records.packed)
-        rows = cut(parts.data, parts.order_ends, parts.row_ends)
-        columns = self.layout.unpack_rows(records.packed)
-        units, _ = segments(self._units(records.packed))
-        places = units.codes.astype(np.int64)
-        old, new = (self._placed(records, columns, mask, places) for mask in (records.before, records.after))
+        records, columns = epoch.records, self.layout.unpack_rows(epoch.records.packed)
+        places = segments(records.units)[0].codes.astype(np.int64)
+        old, new = (self._placed(records, columns, mask, places) for mask in (epoch.before, epoch.after))
         shown = new.exists if everything else old.exists | new.exists
-        changed = np.flatnonzero(shown if everything else shown & ~old.equals(new, rows, places))
+        changed = np.flatnonzero(shown if everything else shown & ~old.equals(new, records.rows, places))
         old, new = old.at(changed), new.at(changed)
         current = new.where(new.exists, old)
-        keys = [column.take(pa.array(current.begins)) for column in self.layout.unpack_keys(records.packed)]
-        sequences = self._sequences(records.packed) if self.has_history else None
-        starts = [] if sequences is None else [sequences.take(pa.array(current.begins))]
+        begins = pa.array(current.begins)
+        sequences = records.sequences() if self.has_history else None
+        keys = [column.take(begins) for column in decode_keys(records.keys, self.layout.key_schema)]
         previous = old.at(np.flatnonzero(old.exists)).columns(columns, sequences) if self.emits_retractions else None
         changes = KeyedChanges(
             names=tuple(field.name for field in self.output_fields),
-            keys=[*keys, *starts],
+            keys=[*keys, *([] if sequences is None else [sequences.take(begins)])],
             existed=old.exists,
             exists=new.exists,
             results=current.columns(columns, sequences),
@@ -235,115 +222,44 @@ class ApplyChangesOperator(OperatorBase):
         )
         return changes.as_new() if everything else changes
 
-    def _placed(self, records: "_Records", columns: Sequence[pa.Array], mask: Bools, places: Int64s) -> "_Placed":
+    def _placed(self, records: Records, columns: Sequence[pa.Array], mask: Bools, places: Int64s) -> Placed:
         """Return the versions that some of the records make, each at the place of the record that it begins with."""
         numbers = np.flatnonzero(mask)
-        grouping, _ = segments(taken(keys_of(records.packed), numbers))
-        codes, deletes = grouping.codes.astype(np.int64), self._deletes(records.packed)[numbers]
+        codes, deletes = records.codes[numbers], records.deletes[numbers]
         if self.tracked is None:
             found = newest(codes, deletes)
         else:
             found = versions(codes, deletes, self._differ(columns, numbers))
         ends = np.where(found.ends < 0, -1, np.append(numbers, -1)[found.ends])
         placed = Versions(numbers[found.begins], numbers[found.rows], ends)
-        return _Placed.of(placed, places, int(places[-1]) + 1 if len(places) else 0)
+        return Placed.of(placed, places, int(places[-1]) + 1 if len(places) else 0)
 
     def _differ(self, columns: Sequence[pa.Array], numbers: Int64s) -> Bools:
         """Return whether each of these records differs from the one before it in a tracked column, (m,)."""
-        if not self.tracked:
+        if not self.tracked or not len(numbers):
             return np.zeros(len(numbers), np.bool_)
         fields = [self.layout.row_fields[index] for index in self.tracked]
         tracked = [columns[index].take(pa.array(numbers)) for index in self.tracked]
         return differs_from_before(encoded_rows(tracked, fields, zeros_tie=True).cast(pa.large_binary()))
 
-    def _write(self, records: "_Records", groups: Groups, backend: KeyedStateBackend) -> None:
+    def _write(self, epoch: "_Epoch", groups: Groups, backend: KeyedStateBackend) -> None:
         """Write the records that count now and did not, and delete those that do not any more."""
-        touched = np.flatnonzero(records.before != records.after)
-        packed = taken(records.packed, touched)
-        grouping, _ = segments(keys_of(records.packed))
+        if backend.drops_writes:
+            return
+        records, touched = epoch.records, np.flatnonzero(epoch.before != epoch.after)
         state = StateTable(self.states[0], backend)
-        keys = state.stored_keys(groups[grouping.codes[touched]], packed)
-        deletes = pa.array(self._deletes(packed).astype(np.int64))
-        state.write(keys, [deletes], deleted=np.flatnonzero(~records.after[touched]).tolist())
-
-    def _units(self, packed: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        """Return the bytes (n,) that records of which one counts have in common: the key, or key and sequence."""
-        parts = parts_of(packed)
-        ends = self._sequence_ends(parts.order_ends) if self.has_history else parts.key_ends
-        return cut(parts.data, parts.starts, ends)
-
-    def _deletes(self, packed: pa.LargeBinaryArray) -> Bools:
-        """Return whether each record deletes, (n,)."""
-        parts = parts_of(packed)
-        if not self.deletes:
-            return np.zeros(len(packed), np.bool_)
-        found: Bools = parts.data[parts.order_ends - 1] != 0
-        return found
-
-    def _sequences(self, packed: pa.LargeBinaryArray) -> pa.Array:
-        """Return the sequence of each record, (n,)."""
-        parts = parts_of(packed)
-        encoded = cut(parts.data, parts.key_ends, self._sequence_ends(parts.order_ends))
-        return decode_keys(encoded, KeySchema((self._sequence(START),)))[0]
-
-    def _sequence_ends(self, order_ends: Int64s) -> Int64s:
-        return order_ends - (_DELETES_BYTES if self.deletes else 0)
+        keys = state.stored_keys(groups[records.codes[touched]], taken(records.packed, touched))
+        deletes = pa.array(records.deletes[touched].astype(np.int64))
+        state.write(keys, [deletes], deleted=np.flatnonzero(~epoch.after[touched]).tolist())
 
     def _sequence(self, name: str) -> pa.Field:
         return pa.field(name, self.layout.order[0].data_type)
 
 
 @dataclass(frozen=True, slots=True)
-class _Records:
+class _Epoch:
     """Distinct records (n,) of some keys, in their order, and which of them count before and after the epoch."""
 
-    packed: pa.LargeBinaryArray
+    records: Records
     before: Bools
     after: Bools
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """Versions at places (p,): -1 where there is none. Two sets of versions have each version at one place."""
-
-    begins: Int64s
-    rows: Int64s
-    ends: Int64s
-
-    @classmethod
-    def of(cls, found: Versions, places: Int64s, count: int) -> "_Placed":
-        """Return versions at the places (n,) of the records that they begin with."""
-        columns = np.full((3, count), -1)
-        columns[:, places[found.begins]] = found.begins, found.rows, found.ends
-        return cls(*columns)
-
-    @property
-    def exists(self) -> Bools:
-        """True where there is a version."""
-        return self.begins >= 0
-
-    def at(self, places: Int64s) -> "_Placed":
-        """Return those at some places."""
-        return _Placed(self.begins[places], self.rows[places], self.ends[places])
-
-    def where(self, mask: Bools, other: "_Placed") -> "_Placed":
-        """Return these where `mask` is true, and those of another set elsewhere."""
-        pairs = ((self.begins, other.begins), (self.rows, other.rows), (self.ends, other.ends))
-        return _Placed(*(np.where(mask, own, others) for own, others in pairs))
-
-    def equals(self, other: "_Placed", rows: pa.Array, places: Int64s) -> Bools:
-        """Return where both have the same version, (p,).  rows: the columns of each record, as bytes."""
-        found = self.exists & other.exists
-        both = np.flatnonzero(found)
-        ends = np.append(places, -1)
-        own, others = (rows.take(pa.array(one.rows[both])) for one in (self, other))
-        same_rows = pc.equal(own, others).to_numpy(zero_copy_only=False)
-        found[both] = same_rows & (ends[self.ends[both]] == ends[other.ends[both]])
-        return found
-
-    def columns(self, columns: Sequence[pa.Array], sequences: pa.Array | None) -> list[pa.Array]:
-        """Return the columns of the rows, and the sequences of their ends, if there are any."""
-        found = [column.take(pa.array(self.rows)) for column in columns]
-        if sequences is None:
-            return found
-        return [*found, sequences.take(pa.array(np.maximum(self.ends, 0), mask=self.ends < 0))]
