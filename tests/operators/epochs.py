@@ -20,6 +20,7 @@ from typing_extensions import override
 from mixedmode.keys import KeyGroupRange
 from mixedmode.operators.aggregate import AggregateOperator, MultisetAggregateOperator, UpsertOperator
 from mixedmode.operators.aggregate.changes import KeyedChanges
+from mixedmode.operators.apply_changes import ApplyChangesOperator
 from mixedmode.operators.interface import WEIGHT_COLUMN, Batch, SubtaskContext
 from mixedmode.operators.top import TopOperator
 from mixedmode.sort import sort_table
@@ -31,7 +32,7 @@ from mixedmode.state.rocksdb.replica import WantedRun, columns_of
 from mixedmode.time import MIN_TIME_US, EpochTime
 
 MAX_PARALLELISM = 4  # few key groups, so that several keys share one
-Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator | TopOperator
+Operator = AggregateOperator | MultisetAggregateOperator | UpsertOperator | TopOperator | ApplyChangesOperator
 
 
 class State(Protocol):

@@ -162,6 +162,24 @@ def test_a_deduplicate_has_the_keys_that_are_done_and_the_rows_that_wait(tmp_pat
     assert [(one["k"], one["v"]) for one in waiting.to_pylist()] == [("b", 2)]
 
 
+@pytest.mark.parametrize("history", [False, True])
+def test_a_step_that_applies_changes_has_the_rows_of_its_table(tmp_path: Path, history: bool) -> None:
+    job = RunningJob(
+        tmp_path,
+        lambda job: job.key_by("k").apply_changes(sequence_by="at", delete_when="gone", columns="v", history=history),
+        ddl="k string, v bigint, at timestamp, gone boolean",
+    )
+    records = [("a", 1, 5, False), ("a", 2, 7, False), ("b", 3, 6, False), ("b", 3, 9, True)]
+    job.epoch([{"k": k, "v": v, "at": minute, "gone": gone} for k, v, minute, gone in records])
+    found = [tuple(one.values()) for one in rows_of(read_state(job.checkpoints, "apply-changes-1"))]
+    versions = [("a", at(5), 1, at(7)), ("a", at(7), 2, None), ("b", at(6), 3, at(9))]
+    assert found == (versions if history else [("a", 2)])
+    asked = read_state(job.checkpoints, "apply-changes-1", keys=["b", "zz"])
+    assert asked.num_rows == (1 if history else 0)
+    page = read_state(job.checkpoints, "apply-changes-1", limit=1)  # a key with all of its versions, or a deleted one
+    assert len(set(page.column("k").to_pylist())) <= 1
+
+
 def test_an_over_step_has_the_number_of_rows_of_each_key_and_the_rows_that_wait(tmp_path: Path) -> None:
     job = RunningJob(tmp_path, lambda job: job.key_by("k").over(before="lag(v, 2)", total="sum(v)"))
     job.epoch([row("a", 1, 5), row("a", 2, 6), row("b", 3, 7), row("b", 4, 10), row("b", 4, 10)])

@@ -1,8 +1,11 @@
 """The rows of a table from the records of its changes, epoch by epoch and in the backlog, against plain Python."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,9 +13,12 @@ from hypothesis import strategies as st
 from mixedmode.config.apply_changes import VERSION_COLUMNS
 from mixedmode.errors import InvalidJobError
 from mixedmode.job.apply_changes import ApplyChangesArguments
-from mixedmode.operators.apply_changes import END, START
+from mixedmode.keys import KeySchema
+from mixedmode.operators.apply_changes import END, START, ApplyChangesOperator
+from mixedmode.operators.top import OrderColumn, RowLayout
 from mixedmode.testing import ApplyChangesHarness
 from tests.operators.apply_changes.oracle import current, history
+from tests.operators.epochs import MemoryState, map_side, run_epoch
 from tests.random_cases import random_cases
 
 SCHEMA = "k string, seq bigint, gone boolean, x bigint, f double, s string"
@@ -73,6 +79,44 @@ def test_any_order_and_any_division_into_epochs_makes_the_table_of_plain_python(
         harness.feed(records[at : at + more_records])
         at = min(at + more_records, len(records))
         check(at)
+
+
+KEY = pa.field("k", pa.string())
+LAYOUT = RowLayout(
+    KeySchema((KEY,)),
+    (OrderColumn(pa.int64(), descending=False, nulls_first=True), OrderColumn(pa.bool_(), False, True)),
+    (pa.field("x", pa.int64()),),
+)
+SMALL = st.tuples(st.sampled_from("abcdef"), st.integers(0, 5), st.booleans(), st.integers(0, 1))
+
+
+@settings(max_examples=random_cases(60))
+@given(
+    epochs=st.lists(st.lists(SMALL, max_size=8), min_size=1, max_size=5), at=st.integers(0, 4), versions=st.booleans()
+)
+def test_a_reader_that_begins_later_gets_the_table_once_and_then_its_changes(
+    epochs: list[list[tuple[Any, ...]]], at: int, versions: bool
+) -> None:
+    operator = ApplyChangesOperator(
+        LAYOUT, (1, 2), deletes=True, tracked=(0,) if versions else None, where="", emits_retractions=True
+    )
+    state, rows, records = MemoryState(), Counter[str](), list[Mapping[str, Any]]()
+    for number, epoch in enumerate(epochs):
+        records += [dict(zip(("k", "seq", "gone", "x"), each, strict=True)) for each in epoch]
+        columns = [pa.array([each[at] for each in epoch], kind) for at, kind in ((3, pa.int64()), (1, pa.int64()))]
+        keys = [pa.array([each[0] for each in epoch], pa.string())]
+        gone = pa.array([each[2] for each in epoch], pa.bool_())
+        table = map_side(operator, keys, [*columns, gone], weights=None, times_us=None)
+        now = replace(operator, emits_full_snapshot=number == at)
+        changes = run_epoch(now, state, table)
+        if number < at:
+            continue
+        for change in changes:
+            for row in change.changelog().to_pylist():
+                rows[repr({name: value for name, value in row.items() if name != "_weight"})] += row["_weight"]
+        expected = history(records, ["x"], ["x"]) if versions else current(records, ["x"])
+        assert +rows == Counter(map(repr, expected))
+        assert min(rows.values(), default=0) >= 0
 
 
 def record(seq: int | None, x: int, *, k: str | None = "a", gone: bool = False) -> dict[str, Any]:
