@@ -160,6 +160,8 @@ def _call(expression: _Java, names: Mapping[int, str], where: str) -> OverCall:
     name = _FUNCTIONS.get(kind_of(function), str(function.prettyName()))
     try:
         arguments, words = _arguments(name, function, names)
+        if name == "lag" and words and len(arguments) == 2 and arguments[1] == "1":
+            return OverCall.parse(f"last_value({arguments[0]}){words} rows between unbounded preceding and 1 preceding")
         has_frame = name not in RANKS and name != "lag"
         frame = _frame(expression.windowSpec().frameSpecification()) if has_frame else ""
         return OverCall.parse(f"{name}({', '.join(arguments)}){words} {frame}")
@@ -179,10 +181,23 @@ def _arguments(name: str, function: _Java, names: Mapping[int, str]) -> tuple[li
     texts = [quoted(names[id_of(one)]) if is_column(one) else str(one.sql()) for one in values]
     if name == "lag":
         texts.append(str(function.inputOffset().sql()))
-        default = function.default()
-        texts += [] if kind_of(default) == "Literal" and default.value() is None else [str(default.sql())]
+        texts += _default(function.default())
     has_words = name in ("lag", "first_value", "last_value") and function.ignoreNulls()
     return texts, " ignore nulls" if has_words else ""
+
+
+def _default(default: _Java) -> list[str]:
+    """Return the default of a `lag`, as a call has it; [] for NULL."""
+    literal = default
+    while kind_of(literal) == "Cast":
+        literal = literal.child()
+    if kind_of(literal) != "Literal":
+        return [str(default.sql())]
+    value = literal.value()
+    if value is None:
+        return []
+    is_text = kind_of(literal.dataType()) == "StringType"
+    return [f"'{value}'" if is_text else str(value).lower() if isinstance(value, bool) else str(value)]
 
 
 def _frame(frame: _Java) -> str:

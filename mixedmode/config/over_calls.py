@@ -55,6 +55,8 @@ _SPAN = re.compile(
 )
 _UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
+#: a default of lag: a number, a text, true or false
+_LITERAL = re.compile(r"[-+]?\d+(?:\.\d+)?|'[^'\\]*'|true|false", re.ASCII | re.IGNORECASE)
 _FRAME = "rows between 9 preceding and current row"
 
 
@@ -65,7 +67,8 @@ class OverCall:
     `first`: how many rows before a row its frame begins; None: at the first row of the key. `last`: how many rows
     before a row its frame ends. `lag` reads the row `last` rows before. `has_peers`: the frame has all rows whose order
     is that of the row, too; it is set for a frame of `range`. `ignores_nulls`: of first_value and last_value.
-    `span_ms`: how long before a row, in event time, its frame begins.
+    `span_ms`: how long before a row, in event time, its frame begins. `default`: of `lag`, the value where there is no
+    such row, as it is written in SQL; None: NULL.
     """
 
     function: str
@@ -75,6 +78,7 @@ class OverCall:
     has_peers: bool = False
     ignores_nulls: bool = False
     span_ms: int | None = None
+    default: str | None = None
 
     def __post_init__(self) -> None:
         assert self.function in OVER_FUNCTIONS, self.function
@@ -87,7 +91,7 @@ class OverCall:
         if self.function in RANKS:
             return f"{self.function}()"
         if self.function == "lag":
-            return f"lag({self.argument}, {self.last})"
+            return f"lag({self.argument}, {self.last}{'' if self.default is None else f', {self.default}'})"
         nulls = " ignore nulls" if self.ignores_nulls else ""
         if self.span_ms is not None:
             frame = f" range between {format_duration_ms(self.span_ms)} preceding and current row"
@@ -143,21 +147,21 @@ class OverCall:
                 msg = f"{function} has no argument. Write {function}(). found={text}"
                 raise InvalidJobError(msg)
             return cls(function)
-        first, *rest = arguments
-        if len(rest) > 1:
+        first, rows, default, *more = [*arguments, *["1", "NULL"][len(arguments) - 1 :]]
+        if more or (default.upper() != "NULL" and not _LITERAL.fullmatch(default)):
             msg = (
-                "lag has no default here. Write coalesce over its column in a sql step after this one, or "
-                f"if(n = 1, 0, before) where n is row_number(). found={text}"
+                "lag has a column, how many rows before, and a default: a number, a text in quotes, true or false. "
+                f"Compute another default with coalesce in a sql step after this one. found={text}"
             )
             raise InvalidJobError(msg)
-        rows = rest[0] if rest else "1"
         if not _WHOLE.fullmatch(rows) or not 1 <= int(rows) <= FRAME_ROWS_MAX:
             msg = (
                 f"lag takes how many rows before: a whole number from 1 to {FRAME_ROWS_MAX:,}, as in lag(price, 2). "
                 f"found={text}"
             )
             raise InvalidJobError(msg)
-        return cls("lag", _argument("lag", [first], text), int(rows), int(rows))
+        default = None if default.upper() == "NULL" else default
+        return cls("lag", _argument("lag", [first], text), int(rows), int(rows), default=default)
 
 
 def _argument(function: str, arguments: list[str], text: str) -> str | None:

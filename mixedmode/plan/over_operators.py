@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from mixedmode.config import OverStep
 from mixedmode.config.calls import column_in
 from mixedmode.config.over_calls import OverCall
@@ -40,9 +42,31 @@ def over_column(name: str, call: OverCall, columns: RankedColumns, where: str) -
     data_type = None if place is None else fields[place].type
     span_us = None if call.span_ms is None else 1000 * call.span_ms
     frame = (call.first, call.last, call.has_peers)
-    found = OverColumn(name, call.function, place, data_type, *frame, call.ignores_nulls, span_us)
+    default = None if call.default is None or data_type is None else _default(call.default, data_type, where)
+    found = OverColumn(name, call.function, place, data_type, *frame, call.ignores_nulls, span_us, default)
     found.check(where)
     return found
+
+
+def _default(text: str, data_type: pa.DataType, where: str) -> pa.Scalar:
+    """Return the default of a `lag` of values of this type. Raise InvalidJobError for a text of another type."""
+    is_text, is_flag = text.startswith("'"), text.lower() in ("true", "false")
+    fits = (
+        (is_text and pa.types.is_string(data_type))
+        or (is_flag and pa.types.is_boolean(data_type))
+        or (not is_text and not is_flag and (pa.types.is_integer(data_type) or pa.types.is_floating(data_type)))
+        or (not is_text and not is_flag and pa.types.is_decimal(data_type))
+    )
+    try:
+        if fits:
+            return pa.scalar(text.strip("'")).cast(data_type)
+    except pa.ArrowInvalid:
+        pass
+    msg = (
+        f"{where}: the default of lag is no value of its column's type. Write one, or compute it with coalesce in a "
+        f"sql step after this one. default={text}, type={data_type}"
+    )
+    raise InvalidJobError(msg)
 
 
 def over_operator(

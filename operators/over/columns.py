@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.aggregate.values import Int64s
@@ -54,7 +55,8 @@ class SortedRows:
 class OverColumn:
     """A column: a function of OVER_FUNCTIONS over a frame, as in OverCall.
 
-    `argument`: the column of the row that it reads, by index, and its type; None for a rank and `count(*)`.
+    `argument`: the column of the row that it reads, by index, and its type; None for a rank and `count(*)`. `default`:
+    of `lag`, the value where there is no such row, of the argument's type; None: NULL.
     """
 
     name: str
@@ -66,6 +68,7 @@ class OverColumn:
     has_peers: bool = False
     ignores_nulls: bool = False
     span_us: int | None = None
+    default: pa.Scalar | None = None
 
     def check(self, where: str) -> None:
         """Raise InvalidJobError, beginning with `where`, if the function does not take values of this type."""
@@ -166,7 +169,9 @@ class OverColumn:
             return found.take(pa.array(rows.last_of_blocks[rows.blocks])) if self.has_peers else found
         if self.function == "lag":
             assert self.argument is not None, self
-            return at(rows.joined[self.argument], *places.rows_before(self.last))
+            indices, exists = places.rows_before(self.last)
+            found = at(rows.joined[self.argument], indices, exists)
+            return found if self.default is None else pc.if_else(pa.array(exists), found, self.default)
         joined = None if self.argument is None else rows.joined[self.argument].take(pa.array(rows.timeline.order))
         frames = Frames(joined, *self._bounds(rows))
         match self.function:

@@ -82,6 +82,9 @@ TEXTS: Mapping[str, Collection[Row]] = {
         for k, counts in {"a": [1, 1], None: [1, 1], "b": [1], "c": [1], "d": [1]}.items()
         for b, n in zip([None, *counts], counts, strict=False)
     ],
+    f"SELECT k, x, lag(x, 1, -1) OVER {W} AS b, lag(x) IGNORE NULLS OVER {W} FROM s": added(
+        lambda values: values[-2] if len(values) > 1 else -1, lambda values: newest(values[:-1])
+    ),
     "SELECT k, lag(x) OVER (PARTITION BY k ORDER BY at) AS b FROM e": [],
 }
 
@@ -116,7 +119,11 @@ def test_all_modes_return_the_rows_of_over(spark: SparkSession, modes: str) -> N
         ),
         ("SELECT stddev(x) OVER (ORDER BY at) AS n FROM s", "there is no function stddev of an over step"),
         ("SELECT sum(x) FILTER (WHERE x > 1) OVER (ORDER BY at) AS n FROM s", r"write if\(condition, x, NULL\) as its"),
-        ("SELECT lag(x, 1, 0) OVER (ORDER BY at) AS n FROM s", "lag has no default here"),
+        ("SELECT lag(x, 1, x) OVER (ORDER BY at) AS n FROM s", "a default: a number, a text in quotes, true or false"),
+        (
+            "SELECT lag(x, 2) IGNORE NULLS OVER (ORDER BY at) AS n FROM s",
+            "only first_value and last_value take",
+        ),
         ("SELECT avg(CAST(x AS DECIMAL(9, 2))) OVER (ORDER BY at) AS n FROM s", "takes whole numbers and floats here"),
         ("SELECT k, sum(count(*)) OVER (ORDER BY k) AS n FROM s GROUP BY k", "put the GROUP BY into parentheses"),
         (

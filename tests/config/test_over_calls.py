@@ -69,6 +69,9 @@ def test_every_spelling_of_a_function_in_any_case_is_its_canonical_name(spelling
     [
         ("lag(x)", OverCall("lag", "x", 1, 1)),
         (" LAG ( x , 007 ) respect nulls", OverCall("lag", "x", 7, 7)),
+        ("lag(x, 1, -1.5)", OverCall("lag", "x", 1, 1, default="-1.5")),
+        ("lag(x, 2, 'a, b')", OverCall("lag", "x", 2, 2, default="'a, b'")),
+        ("lag(x, 1, null)", OverCall("lag", "x", 1, 1)),
         ("count(*)", OverCall("count", None, has_peers=True)),
         ("sum(x) range unbounded preceding", OverCall("sum", "x", has_peers=True)),
         ("sum(x) RANGE BETWEEN unbounded preceding AND current row", OverCall("sum", "x", has_peers=True)),
@@ -103,10 +106,10 @@ def test_the_frame_and_the_treatment_of_null_are_read(text: str, expected: OverC
         ("lag(x, 1001)", HOW_MANY),
         ("lag(x, y)", HOW_MANY),
         (
-            "lag(x, 1, 0)",
+            "lag(x, 1, y)",
             (
-                "lag has no default here. Write coalesce over its column in a sql step after this one, or "
-                "if(n = 1, 0, before) where n is row_number()."
+                "lag has a column, how many rows before, and a default: a number, a text in quotes, true or false. "
+                "Compute another default with coalesce in a sql step after this one."
             ),
         ),
         ("lag()", f"lag {ONE_COLUMN}"),

@@ -132,6 +132,23 @@ def test_a_step_that_applies_changes_says_what_counts_and_what_deletes() -> None
     [
         ("lag(w)", "there is no column w. Columns here: k, v, seq, at."),
         ("lag(_all)", "there is no column _all. Columns here: k, v, seq, at."),
+        *(
+            (
+                f"lag({column}, 1, {default})",
+                (
+                    "the default of lag is no value of its column's type. Write one, or compute it with coalesce in a "
+                    f"sql step after this one. default={default}, type={kind}"
+                ),
+            )
+            for column, default, kind in [
+                ("v", "'a'", "int64"),
+                ("v", "1.5", "int64"),
+                ("seq", "3000000000", "int32"),
+                ("k", "1", "string"),
+                ("at", "'2024-01-01'", "timestamp[us, tz=UTC]"),
+                ("v", "true", "int64"),
+            ]
+        ),
         ("lag(seqs)", "there is no column seqs. Did you mean seq? Columns here: k, v, seq, at."),
         (
             "sum(k)",

@@ -1,6 +1,7 @@
 """The columns of an `over` step in plain Python: for each row, its frame is listed and the function goes through it."""
 
 import math
+from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,7 +34,8 @@ def _value(call: OverCall, rows: Sequence[Row], at: int, order: Order) -> Any:
     if call.function == "dense_rank":
         return sum(one != orders[number - 1] or number == 0 for number, one in enumerate(orders[: at + 1]))
     if call.function == "lag":
-        return rows[at - call.last][_name(call)] if at >= call.last else None
+        default = None if call.default is None else literal_eval(call.default)
+        return rows[at - call.last][_name(call)] if at >= call.last else default
     first = 0 if call.first is None else max(0, at - call.first)
     end = at - call.last + 1
     if call.has_peers:

@@ -1,5 +1,6 @@
 """Values over the rows before, epoch by epoch and in the backlog, against frames that plain Python lists."""
 
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -54,6 +55,7 @@ FRAMES = ["", *(f" rows between {first} preceding and {last}" for first, last in
 ]), *(f" range between {span} preceding and current row" for span in ("1ms", "5ms", "1s"))]  # fmt: skip
 CALLS = [
     *("row_number()", "rank()", "dense_rank()", "lag(x)", "lag(f)", "lag(s, 3)", "lag(k, 2)"),
+    *("lag(x, 2, -7)", "lag(s, 1, 'none')"),
     *(f"{call}{frame}" for call in [
         *("count(*)", "count(f)", "sum(x)", "sum(f)", "sum(d)", "avg(x)", "avg(f)", "min(f)", "max(f)", "min(s)"),
         *("max(x)", "max(d)"),
@@ -73,7 +75,8 @@ def operator_of(calls: Mapping[str, OverCall], *, ties: bool = True) -> OverOper
         data_type = None if call.argument is None else TYPES[call.argument]
         frame = (call.first, call.last, call.has_peers)
         span_us = None if call.span_ms is None else 1000 * call.span_ms
-        columns.append(OverColumn(name, call.function, at, data_type, *frame, call.ignores_nulls, span_us))
+        default = None if call.default is None else pa.scalar(literal_eval(call.default), data_type)
+        columns.append(OverColumn(name, call.function, at, data_type, *frame, call.ignores_nulls, span_us, default))
     return OverOperator(layout, (1,) if ties else (), tuple(columns))
 
 
