@@ -160,8 +160,8 @@ class OverCall:
                 f"found={text}"
             )
             raise InvalidJobError(msg)
-        default = None if default.upper() == "NULL" else default
-        return cls("lag", _argument("lag", [first], text), int(rows), int(rows), default=default)
+        written = None if default.upper() == "NULL" else default
+        return cls("lag", _argument("lag", [first], text), int(rows), int(rows), default=written)
 
 
 def _argument(function: str, arguments: list[str], text: str) -> str | None:

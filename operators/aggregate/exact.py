@@ -15,16 +15,20 @@ __all__ = [
     "Integers",
     "carried",
     "check_fits",
+    "exact_means",
     "exact_sums",
     "exceeds",
+    "mean_type",
     "python_integers",
     "rounded_sums",
     "sum_type",
+    "words_of_python",
 ]
 
 MAX_DECIMAL_DIGITS = 38
 Integers = npt.NDArray[np.object_]  # Python integers, of any size
 _MORE_DIGITS = 10  # of a sum of decimals in Spark
+_MORE_DIGITS_OF_MEAN = 4
 #: an absolute value of the last of four limbs with which a number may have more than 38 digits
 _SUSPECT = 10**MAX_DECIMAL_DIGITS >> (3 * LIMB_BITS)
 
@@ -62,6 +66,28 @@ def exact_sums(limbs: Sequence[Int64s], is_missing: Bools, result_type: pa.DataT
         suspects = np.flatnonzero(np.abs(limbs[-1]) >= _SUSPECT)
         check_fits(exceeds(python_integers([limb[suspects] for limb in limbs]), MAX_DECIMAL_DIGITS), result_type, what)
     return decimal_column(_words(limbs), result_type, is_missing)
+
+
+def mean_type(data_type: pa.Decimal128Type) -> pa.DataType:
+    """Return the type of the mean of decimals, as in Spark."""
+    digits, scale = data_type.precision + _MORE_DIGITS_OF_MEAN, data_type.scale + _MORE_DIGITS_OF_MEAN
+    return pa.decimal128(min(MAX_DECIMAL_DIGITS, digits), min(MAX_DECIMAL_DIGITS, scale))
+
+
+def exact_means(
+    limbs: Sequence[Int64s], counts: Int64s, scale: int, result_type: pa.Decimal128Type, what: str
+) -> pa.Array:
+    """Return sums in carried limbs (n,) divided by counts, rounded half up to the result's scale; NULL for no value.
+
+    scale: that of the sums. Raise InvalidJobError, beginning with `what`, if a mean does not fit its type.
+    """
+    shift, divisor = 10 ** (result_type.scale - scale), np.maximum(counts, 1)
+    if len(limbs) == 2 and _fits_scaled(limbs, divisor, shift):
+        quotient = _half_up((limbs[0] + (limbs[1] << LIMB_BITS)) * shift, divisor)
+        return decimal_column(_words_of_int64(quotient), result_type, counts == 0)
+    rounded = _half_up_python(python_integers(limbs) * shift, divisor.astype(object))
+    check_fits(exceeds(rounded, result_type.precision), result_type, what)
+    return decimal_column(words_of_python(rounded), result_type, counts == 0)
 
 
 def rounded_sums(limbs: Sequence[Int64s]) -> Floats:
@@ -106,4 +132,35 @@ def _words(limbs: Sequence[Int64s]) -> npt.NDArray[np.uint64]:
         high = (limbs[1] >> LIMB_BITS).view(np.uint64)
     else:
         high = (limbs[2] | (limbs[3] << LIMB_BITS)).view(np.uint64)
+    return np.stack([low, high], axis=1)
+
+
+def _half_up(numbers: Int64s, divisor: Int64s) -> Int64s:
+    """Return quotients rounded half away from zero. The caller ensures that no step overflows (`_fits_scaled`)."""
+    magnitude: Int64s = (2 * np.abs(numbers) + divisor) // (2 * divisor)
+    return np.sign(numbers) * magnitude
+
+
+def _half_up_python(numbers: Integers, divisor: Integers) -> Integers:
+    """As `_half_up`, for numbers of any size."""
+    magnitude = (2 * abs(numbers) + divisor) // (2 * divisor)
+    rounded: Integers = np.where(numbers < 0, -magnitude, magnitude)
+    return rounded
+
+
+def _fits_scaled(limbs: Sequence[Int64s], divisor: Int64s, shift: int) -> bool:
+    """Return whether 2 * total * shift + divisor fits an int64 for every group."""
+    largest = (int(np.abs(limbs[1]).max(initial=0)) + 1) * 2**LIMB_BITS
+    fits: bool = 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
+    return fits
+
+
+def _words_of_int64(numbers: Int64s) -> npt.NDArray[np.uint64]:
+    return np.stack([numbers.view(np.uint64), (numbers >> 63).view(np.uint64)], axis=1)
+
+
+def words_of_python(numbers: Integers) -> npt.NDArray[np.uint64]:
+    """Return integers as the (n, 2) two's complement words of a decimal128, low word first."""
+    low = (numbers & (2**64 - 1)).astype(np.uint64)
+    high = ((numbers >> 64) & (2**64 - 1)).astype(np.uint64)
     return np.stack([low, high], axis=1)

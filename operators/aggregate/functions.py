@@ -17,7 +17,7 @@ from mixedmode.operators.aggregate.calls import AggregateFunction, Column, Funct
 from mixedmode.operators.aggregate.collect import Collected, Distinct
 from mixedmode.operators.aggregate.counted import Counted, Occurrences
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
-from mixedmode.operators.aggregate.exact import MAX_DECIMAL_DIGITS, sum_type
+from mixedmode.operators.aggregate.exact import mean_type, sum_type
 from mixedmode.operators.aggregate.kept_results import (
     DistinctCount,
     DistinctResult,
@@ -127,8 +127,7 @@ def _avg(call: Arguments) -> AggregateFunction:
         return AggregateFunction((floats, seen), pa.float64(), FloatMean(floats, seen))
     total = ExactSum(call.argument, limb_count(call.data_type))
     if pa.types.is_decimal(call.data_type):
-        digits = min(MAX_DECIMAL_DIGITS, call.data_type.precision + 4)
-        result_type = pa.decimal128(digits, min(MAX_DECIMAL_DIGITS, call.data_type.scale + 4))
+        result_type = mean_type(call.data_type)
         mean = DecimalMean(total, seen, result_type, call.data_type.scale, call.where)
         return AggregateFunction((total, seen), result_type, mean)
     return AggregateFunction((total, seen), pa.float64(), IntegerMean(total, seen))

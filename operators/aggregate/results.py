@@ -8,19 +8,11 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from mixedmode.operators.aggregate.bits import BitParity, Bits
 from mixedmode.operators.aggregate.edges import EdgeBy, EdgeInTime
-from mixedmode.operators.aggregate.exact import (
-    Integers,
-    check_fits,
-    exact_sums,
-    exceeds,
-    python_integers,
-    rounded_sums,
-)
+from mixedmode.operators.aggregate.exact import exact_means, exact_sums, rounded_sums, words_of_python
 from mixedmode.operators.aggregate.registers import (
     Condition,
     Count,
@@ -34,7 +26,6 @@ from mixedmode.operators.aggregate.registers import (
 )
 from mixedmode.operators.aggregate.sketches import DistinctSketch, QuantileSketch
 from mixedmode.operators.aggregate.values import (
-    LIMB_BITS,
     Int64s,
     Values,
     decimal_column,
@@ -138,15 +129,8 @@ class DecimalMean:
 
     def __call__(self, state: State) -> pa.Array:
         """Return one value per group."""
-        seen = _ints(state, self.seen)
-        shift = 10 ** (self.result_type.scale - self.scale)
-        limbs, divisor = _limbs(state, self.total), np.maximum(seen, 1)
-        if len(limbs) == 2 and _fits_scaled(limbs, divisor, shift):
-            quotient = _half_up((limbs[0] + (limbs[1] << LIMB_BITS)) * shift, divisor)
-            return decimal_column(_words_of_int64(quotient), self.result_type, seen == 0)
-        rounded = _half_up_python(python_integers(limbs) * shift, divisor.astype(object))
-        check_fits(exceeds(rounded, self.result_type.precision), self.result_type, f"{self.where}: avg")
-        return decimal_column(_words_of_python(rounded), self.result_type, seen == 0)
+        limbs, seen = _limbs(state, self.total), _ints(state, self.seen)
+        return exact_means(limbs, seen, self.scale, self.result_type, f"{self.where}: avg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,40 +227,10 @@ def _limbs(state: State, register: ExactSum) -> list[Int64s]:
     return [part.integers for part in state[register]]
 
 
-def _half_up(numbers: Int64s, divisor: Int64s) -> Int64s:
-    """Return quotients rounded half away from zero. The caller ensures that no step overflows (`_fits_scaled`)."""
-    magnitude: Int64s = (2 * np.abs(numbers) + divisor) // (2 * divisor)
-    return np.sign(numbers) * magnitude
-
-
-def _half_up_python(numbers: Integers, divisor: Integers) -> Integers:
-    """As `_half_up`, for numbers of any size."""
-    magnitude = (2 * abs(numbers) + divisor) // (2 * divisor)
-    rounded: Integers = np.where(numbers < 0, -magnitude, magnitude)
-    return rounded
-
-
-def _fits_scaled(limbs: list[Int64s], divisor: Int64s, shift: int) -> bool:
-    """Return whether 2 * total * shift + divisor fits an int64 for every group."""
-    largest = (int(np.abs(limbs[1]).max(initial=0)) + 1) * 2**LIMB_BITS
-    fits: bool = 2 * largest * shift + int(divisor.max(initial=1)) < 2**63
-    return fits
-
-
 def _as_printed(doubles: pa.Array, data_type: pa.Decimal128Type) -> pa.Array:
     """Return the decimals as which doubles are printed, as Spark does: of 1.1 it is 1.1, not 1.100000000000000089."""
     greatest = 10**data_type.precision - 1  # the double next to it may be larger
     printed = (Decimal(repr(one)).scaleb(data_type.scale) for one in doubles.fill_null(0.0).to_pylist())
     whole = [max(-greatest, min(int(one.to_integral_value(ROUND_HALF_UP)), greatest)) for one in printed]
     is_null = doubles.is_null().to_numpy(zero_copy_only=False)
-    return decimal_column(_words_of_python(np.array(whole, np.object_)), data_type, is_null)
-
-
-def _words_of_int64(numbers: Int64s) -> npt.NDArray[np.uint64]:
-    return np.stack([numbers.view(np.uint64), (numbers >> 63).view(np.uint64)], axis=1)
-
-
-def _words_of_python(numbers: Integers) -> npt.NDArray[np.uint64]:
-    low = (numbers & (2**64 - 1)).astype(np.uint64)
-    high = ((numbers >> 64) & (2**64 - 1)).astype(np.uint64)
-    return np.stack([low, high], axis=1)
+    return decimal_column(words_of_python(np.array(whole, np.object_)), data_type, is_null)

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mixedmode.errors import InvalidJobError
+from mixedmode.operators.aggregate.exact import mean_type
 from mixedmode.operators.aggregate.values import Int64s
 from mixedmode.operators.over.frames import Frames, Timeline
 from mixedmode.operators.over.numbers import sum_type
@@ -75,12 +76,6 @@ class OverColumn:
         data_type = self.argument_type
         if data_type is None:
             return
-        if self.function == "avg" and pa.types.is_decimal(data_type):
-            msg = (
-                f"{where}: avg takes whole numbers and floats here. Cast the column to DOUBLE in a sql step before, or "
-                f"divide sum by count in one after. type={data_type}"
-            )
-            raise InvalidJobError(msg)
         checks = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal128)
         if self.function in ("sum", "avg") and not any(is_of(data_type) for is_of in checks):
             msg = f"{where}: {self.function} takes numbers. Cast the column in a sql step before. type={data_type}"
@@ -96,9 +91,10 @@ class OverColumn:
             return pa.field(self.name, _RANK_TYPE)
         if self.function == "count":
             return pa.field(self.name, pa.int64())
-        if self.function == "avg":
-            return pa.field(self.name, pa.float64())
         assert self.argument_type is not None, self
+        if self.function == "avg":
+            is_decimal = pa.types.is_decimal(self.argument_type)
+            return pa.field(self.name, mean_type(self.argument_type) if is_decimal else pa.float64())
         return pa.field(self.name, sum_type(self.argument_type) if self.function == "sum" else self.argument_type)
 
     @property
@@ -143,7 +139,7 @@ class OverColumn:
             case "sum":
                 return RunningSum(sum_type(self.argument_type), f"{self.name}: sum")
             case "avg":
-                return RunningMean()
+                return RunningMean(self.argument_type, f"{self.name}: avg")
             case "min" | "max":
                 return RunningExtreme(self.argument_type, largest=self.function == "max")
             case "last_value" if not self.ignores_nulls:
@@ -180,7 +176,7 @@ class OverColumn:
             case "sum":
                 return frames.sum(self.field.type, f"{self.name}: sum")
             case "avg":
-                return frames.mean()
+                return frames.mean(f"{self.name}: avg")
             case "min" | "max":
                 return frames.extreme(largest=self.function == "max")
             case _:

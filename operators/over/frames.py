@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mixedmode.operators.aggregate.exact import carried, exact_sums, rounded_sums
+from mixedmode.operators.aggregate.exact import carried, exact_means, exact_sums, mean_type, rounded_sums
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.floats import Floats
-from mixedmode.operators.over.numbers import floats_of, limbs_of
+from mixedmode.operators.over.numbers import floats_of, limbs_of, sum_type
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 from mixedmode.time import MIN_TIME_US
@@ -106,9 +106,12 @@ class Frames:
             return pa.array(self._float_sums(), mask=is_missing)
         return exact_sums(self._limbs(result_type), is_missing, result_type, where)
 
-    def mean(self) -> pa.Array:
-        """Return the mean of numbers as a double, (n,); NULL without a value."""
+    def mean(self, where: str) -> pa.Array:
+        """Return the mean of numbers as a double, or of decimals, (n,); NULL without a value."""
         assert self.values is not None
+        own = self.values.type
+        if pa.types.is_decimal(own):
+            return exact_means(self._limbs(sum_type(own)), self._counts, own.scale, mean_type(own), where)
         sums = self._float_sums() if pa.types.is_floating(self.values.type) else rounded_sums(self._limbs(pa.int64()))
         return pa.array(sums / np.maximum(self._counts, 1), mask=self._counts == 0)
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import override
 
-from mixedmode.operators.aggregate.exact import carried, exact_sums
+from mixedmode.operators.aggregate.exact import carried, exact_means, exact_sums, mean_type
 from mixedmode.operators.aggregate.values import Bools, Int64s
 from mixedmode.operators.floats import Floats
-from mixedmode.operators.over.numbers import floats_of, limbs_of
+from mixedmode.operators.over.numbers import floats_of, limbs_of, sum_type
 from mixedmode.operators.over.places import Places, at
 from mixedmode.operators.over.ranks import Ranks
 
@@ -99,18 +99,27 @@ class RunningSum(Running):
 
 @dataclass(frozen=True, slots=True)
 class RunningMean(Running):
-    """The mean of numbers, a double; NULL while there is no value."""
+    """The mean of numbers, a double, or of decimals, as in Spark; NULL while there is no value."""
+
+    value_type: pa.DataType
+    where: str
 
     @property
     @override
     def kept_types(self) -> tuple[pa.DataType, ...]:
-        return (pa.float64(), pa.int64())
+        is_decimal = pa.types.is_decimal(self.value_type)
+        return (sum_type(self.value_type) if is_decimal else pa.float64(), pa.int64())
 
     @override
     def run(self, ends: Ends, places: Places, kept: Sequence[pa.Array]) -> tuple[pa.Array, list[pa.Array]]:
         assert ends.values is not None
-        sums = _float_sums(floats_of(ends.values), places, floats_of(kept[0]))
         counts = _sums(ends.are_valid.astype(np.int64), places, _integers(kept[1]))
+        if pa.types.is_decimal(self.value_type):
+            own = sum_type(self.value_type)
+            total, after = RunningSum(own, self.where).run(ends, places, kept[:1])
+            found = exact_means(limbs_of(total, own), counts, own.scale, mean_type(self.value_type), self.where)
+            return found, [*after, _last(pa.array(counts), places)]
+        sums = _float_sums(floats_of(ends.values), places, floats_of(kept[0]))
         means = pa.array(sums / np.maximum(counts, 1), mask=counts == 0)
         return means, [_last(pa.array(sums), places), _last(pa.array(counts), places)]
 

@@ -3,6 +3,7 @@
 import math
 from ast import literal_eval
 from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from mixedmode.config.over_calls import OverCall
@@ -66,6 +67,8 @@ def _sum(seen: Sequence[Any]) -> Any:
 
 
 def _mean(seen: Sequence[Any]) -> Any:
+    if seen and isinstance(seen[0], Decimal):  # of scale 2
+        return (sum(seen) / len(seen)).quantize(Decimal("1e-6"), ROUND_HALF_UP)
     total = 0.0
     for value in seen:
         total += value
