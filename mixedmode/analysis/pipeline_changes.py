@@ -16,7 +16,7 @@ from mixedmode.config.load import checked_section
 from mixedmode.config.sql_changes import sequence_texts
 from mixedmode.plan.apply_changes_operators import row_columns
 
-__all__ = ["PipelineChanges"]
+__all__ = ["PipelineChanges", "changed_rows"]
 
 _CALL = "create_auto_cdc_flow"
 #: {setting of the step: the argument}
@@ -35,7 +35,7 @@ _Names = Sequence[str | Column] | None
 
 @dataclass(frozen=True, slots=True)
 class PipelineChanges:
-    """The arguments of a flow, as PySpark has them. The fields that it calls otherwise are those of the step."""
+    """The arguments of a flow, as PySpark has them; _ARGUMENTS has the setting of the step for each."""
 
     target: str
     source: str
@@ -69,13 +69,20 @@ class PipelineChanges:
     def rows(self, session: SparkSession) -> DataFrame:
         """Return rows with the columns of the table, for queries that read it. Raise InvalidJobError as `step`."""
         records = session.readStream.table(self.source)
-        step = self.step(records)
-        names = row_columns(step, records.columns, lambda *place: ".".join(place))
-        keys, row = ([quoted(name) for name in given] for given in (step.key_columns, names))
-        starts, ends = ([], [])
-        if step.apply_changes.history:
-            starts, ends = ([named(step.apply_changes.sequence_by[0], bound)] for bound in VERSION_COLUMNS)
-        return records.selectExpr(*keys, *starts, *row, *ends)
+        return changed_rows(self.step(records), records)
+
+
+def changed_rows(step: ApplyChangesStep, records: DataFrame) -> DataFrame:
+    """Return rows with the columns of the table that a step makes of records. Only their columns mean something.
+
+    Raise InvalidJobError for columns that the records do not have.
+    """
+    names = row_columns(step, records.columns, lambda *place: ".".join(map(str, place)))
+    keys, row = ([quoted(name) for name in given] for given in (step.key_columns, names))
+    starts, ends = ([], [])
+    if step.apply_changes.history:
+        starts, ends = ([named(step.apply_changes.sequence_by[0], bound)] for bound in VERSION_COLUMNS)
+    return records.selectExpr(*keys, *starts, *row, *ends)
 
 
 def _text(records: DataFrame, expression: str | Column) -> str:

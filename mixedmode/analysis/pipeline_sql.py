@@ -10,10 +10,16 @@ from mixedmode.analysis.catalyst import analysed
 from mixedmode.analysis.catalyst_objects import items_of
 from mixedmode.analysis.catalyst_plans import rows_of_text
 from mixedmode.analysis.from_stream import NamedRows
+from mixedmode.analysis.pipeline_changes import changed_rows
+from mixedmode.config import ApplyChangesStep
+from mixedmode.config.document import path_text
+from mixedmode.config.load import checked_section
 from mixedmode.config.pipeline_project import PipelineProject
+from mixedmode.config.sql_changes import Changes
 from mixedmode.config.sql_job import SqlJob
 from mixedmode.config.sql_statements import View
 from mixedmode.durations import parse_duration_ms
+from mixedmode.errors import InvalidJobError
 from mixedmode.spark.errors import REFUSALS, spark_text
 from mixedmode.spark.frames import stand_in_of
 from mixedmode.spark.temporary_views import views
@@ -43,6 +49,8 @@ class PipelineSql:
     def rows(self, name: str, known: Mapping[str, NamedRows]) -> NamedRows:
         """Return the rows of a query for its readers.  known: those of functions that it reads."""
         timed: dict[str, Any] = {}
+        if self._job.queries[name].changes is not None:  # rows that change have no event time
+            return NamedRows(self._job.queries[name].name, frozenset(), frozenset())
         for column in items_of(analysed(self._frame(name, known)).output()):
             if column.metadata().contains(_DELAY):
                 timed[str(column.name())] = column.metadata().getLong(_DELAY)
@@ -54,9 +62,11 @@ class PipelineSql:
         frames = {read.name: self._input(read.name.lower(), known) for read in query.query.reads}
         try:
             with views(self._session, frames):
-                return rows_of_text(self._session, query.query.sql)
-        except REFUSALS as error:
-            text = f"query {query.name}: {spark_text(error)}"
+                rows = rows_of_text(self._session, query.query.sql)
+                return rows if query.changes is None else changed_rows(_step_of(query.changes), rows)
+        except (InvalidJobError, *REFUSALS) as error:
+            cause = error if isinstance(error, InvalidJobError) else spark_text(error)
+            text = f"query {query.name}: {cause}"
             raise self._project.refusal([(query.line, text)]) from error
 
     def _input(self, name: str, known: Mapping[str, NamedRows]) -> DataFrame:
@@ -86,3 +96,9 @@ class PipelineSql:
         if time.expression is not None:
             frame = frame.selectExpr("*", f"{time.expression} AS {time.column}")
         return frame.withWatermark(time.column, f"{parse_duration_ms(time.delay)} milliseconds")
+
+
+def _step_of(changes: Changes) -> ApplyChangesStep:
+    """Return the step of a flow of changes."""
+    values = {"key-by": list(changes.keys), "apply-changes": changes.settings}
+    return checked_section(ApplyChangesStep, values, place="AUTO CDC", name=path_text)

@@ -12,7 +12,7 @@ The clauses after KEYS may be in any order. It is a step with `apply-changes`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mixedmode.config.sql_queries import WrittenQuery, read_query
@@ -69,7 +69,7 @@ def _source(words: Words) -> tuple[WrittenQuery, bool]:
     query = read_query(words.text, tokens)
     if len(query.reads) != 1:
         words.refuse("AUTO CDC reads one stream. Write FROM STREAM name, or FROM (SELECT ...) for several.")
-    return query, False
+    return replace(query, sql=f"SELECT * {query.sql}"), False
 
 
 def _clause(words: Words) -> tuple[str, Any]:

@@ -77,6 +77,39 @@ def test_flows_of_changes_make_tables_that_others_read(spark: SparkSession, fold
     assert {name: sorted(tuple(row.values()) for row in output_rows(folder / name)) for name in TABLES} == TABLES
 
 
+SPEC = """\
+name: shop
+storage: storage
+configuration: {spark.master: "local[2]"}
+libraries:
+  - glob: {include: tables/**}
+"""
+IN_SQL = """\
+CREATE TEMPORARY VIEW records (op STRING, lsn BIGINT, id BIGINT, city STRING) USING json OPTIONS (path 'in');
+CREATE STREAMING TABLE past FLOW AUTO CDC FROM STREAM records KEYS (id) APPLY AS DELETE WHEN op = 'd'
+  SEQUENCE BY lsn COLUMNS * EXCEPT (op, lsn) STORED AS SCD TYPE 2;
+"""
+IN_PYTHON = """\
+from pyspark import pipelines as dp
+
+
+@dp.materialized_view
+def ended():
+    return spark.read.table("past").where("__END_AT IS NOT NULL").groupBy("id").count()
+"""
+
+
+def test_functions_read_the_table_of_a_flow_in_a_sql_file(spark: SparkSession, folder: Path) -> None:
+    write_json(folder / "in", "a.json", RECORDS)
+    write_text(folder / "tables", "past.sql", IN_SQL)
+    write_text(folder / "tables", "ended.py", IN_PYTHON)
+    file = write_text(folder, "spark-pipeline.yml", SPEC)
+    run(Job.from_file(file, ["execution.runtime-mode=batch"]), spark)
+    for name in ("past", "ended"):
+        found = sorted(tuple(row.values()) for row in output_rows(folder / "storage" / "tables" / name))
+        assert found == TABLES[name]
+
+
 HEAD = """\
 from pyspark import pipelines as dp
 from pyspark.sql import functions as F
