@@ -64,17 +64,28 @@ def pytest_xdist_auto_num_workers() -> int:
     return max(1, min((os.cpu_count() or 1) + 1, memory_bytes // PROCESS_BYTES, PROCESSES_MAX))
 
 
+#: folders whose cases on Spark run in the session of the process
+ONE_SESSION = {"analysis", "sources"}
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that takes the session, and begin with the random walk: the other processes would wait for it.
 
-    Raise UsageError for a case named after an address in memory: the processes would have other names for it.
+    Raise UsageError for a case named after an address in memory: the processes would have other names for it; and for
+    one that would begin Spark by itself.
     """
     for item in items:
         if " at 0x" in item.nodeid:
             msg = f"the name of this case is not the same in each process; give its values ids. case={item.nodeid}"
             raise pytest.UsageError(msg)
-        if "spark" in getattr(item, "fixturenames", ()):
+        takes_session = "spark" in getattr(item, "fixturenames", ())
+        if item.get_closest_marker("spark") and not takes_session and ONE_SESSION & {*item.path.parts}:
+            msg = (
+                "this case would begin a session without the connectors that others need. Take the fixture spark. case="
+            )
+            raise pytest.UsageError(msg + item.nodeid)
+        if takes_session:
             item.add_marker(pytest.mark.spark)
     items.sort(key=lambda item: "walk" not in item.path.parts)
 

@@ -35,7 +35,10 @@ _Names = Sequence[str | Column] | None
 
 @dataclass(frozen=True, slots=True)
 class PipelineChanges:
-    """The arguments of a flow, as PySpark has them; _ARGUMENTS has the setting of the step for each."""
+    """The arguments of a flow, in the order of PySpark; _ARGUMENTS has the setting of the step for each.
+
+    name: that of the flow has no meaning here.
+    """
 
     target: str
     source: str
@@ -45,6 +48,7 @@ class PipelineChanges:
     column_list: _Names = None
     except_column_list: _Names = None
     stored_as_scd_type: Literal[1, 2, "1", "2"] | None = None
+    name: str | None = None
     track_history_column_list: _Names = None
     track_history_except_column_list: _Names = None
 

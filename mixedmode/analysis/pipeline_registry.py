@@ -160,11 +160,8 @@ class Registry(GraphElementRegistry):
         """Refuse the call: PySpark's function needs Spark Connect, and `read_files` puts `add_changes` in its place."""
         raise AssertionError(flow)
 
-    def add_changes(
-        self, session: SparkSession, *given: Any, name: str | None = None, spark_conf: Any = None, **more: Any
-    ) -> None:
-        """Add a flow of changes, with the arguments of `dp.create_auto_cdc_flow`. Its name has no meaning here."""
-        del name
+    def add_changes(self, session: SparkSession, *given: Any, spark_conf: Any = None, **more: Any) -> None:
+        """Add a flow of changes, with the arguments of `dp.create_auto_cdc_flow`."""
         changes = PipelineChanges(*given, **more)
         place = get_caller_source_code_location(stacklevel=1)
         line = self._project.line_of(place.filename, place.line_number or 1)

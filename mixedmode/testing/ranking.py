@@ -1,12 +1,13 @@
 """Harnesses for steps with `top`, `deduplicate`, `over` and `apply-changes`."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Unpack
+from typing import Any, Literal, Unpack, cast
 
 import pyarrow as pa
 
 from mixedmode.config import ApplyChangesStep, DeduplicateStep, OverStep, TopStep
 from mixedmode.config.over_calls import OverCall
+from mixedmode.config.spelling import did_you_mean
 from mixedmode.connectors.calls import Duration
 from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
@@ -124,9 +125,24 @@ class ApplyChangesHarness(Harness):
         **settings: Unpack[HarnessArguments],
     ) -> None:
         where, keys = "ApplyChangesHarness", columns_of(key_by, where="ApplyChangesHarness: key_by")
-        step = _keyed(keys, None).apply_changes(sequence_by=sequence_by, **(changes or {})).steps[-1]
+        own = _checked_changes({} if changes is None else changes, where=f"{where}: changes")
+        step = _keyed(keys, None).apply_changes(sequence_by=sequence_by, **own).steps[-1]
         assert isinstance(step, ApplyChangesStep), step
         super().__init__(_apply_changes(step, schema, where), settings)
+
+
+def _checked_changes(given: Any, *, where: str) -> ApplyChangesArguments:
+    """Return arguments by name. Raise InvalidJobError, beginning with `where`, for anything else."""
+    known = list(ApplyChangesArguments.__annotations__)
+    if not isinstance(given, Mapping):
+        msg = f"{where} must be a dictionary of arguments, such as {{'history': True}}. found={type(given).__name__}"
+        raise InvalidJobError(msg)
+    for name in given:
+        if name not in known:
+            near = did_you_mean(str(name), known)
+            msg = f"{where} has no argument of this name.{near} Known here: {', '.join(known)}. found={name}"
+            raise InvalidJobError(msg)
+    return cast("ApplyChangesArguments", dict(given))
 
 
 def _keyed(keys: tuple[str, ...], event_time: str | None) -> KeyedJob[Job]:

@@ -8,7 +8,7 @@ from mixedmode.errors import InvalidJobError
 from mixedmode.job import Job, Source
 from mixedmode.testing import run_graph
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 DDL = "meta struct<op: string, lsn: bigint>, id int, name string, city string, _op string"
 
 

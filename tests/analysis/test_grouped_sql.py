@@ -16,7 +16,7 @@ from mixedmode.spark.frames import stand_in_of
 from mixedmode.spark.temporary_views import views
 from tests.analysis.grouped_rows import DDL
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 @pytest.fixture(scope="module")

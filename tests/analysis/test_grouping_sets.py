@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from tests.analysis.two_sources import IN_MODES, ROWS, Row, check_refused, check_texts
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 def of_sets(rows: Collection[Row], sets: Sequence[Sequence[int]]) -> dict[Row, list[Row]]:

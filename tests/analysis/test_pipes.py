@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.analysis.two_sources import IN_MODES, ROWS, Row, check_refused, check_texts
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 
 def sums(rows: Collection[Row]) -> dict[Any, Any]:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from tests.analysis.batch_steps import BatchSteps
 from tests.analysis.two_sources import DDL, IN_MODES, ROWS, Row, check_refused, check_texts, records
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 S, R = (frozenset(ROWS[name]) for name in "sr")
 

@@ -20,7 +20,7 @@ from tests.services.fixtures import Kafka, Record
 
 import pyarrow as pa  # isort: skip
 
-pytestmark = pytest.mark.spark
+pytestmark = pytest.mark.usefixtures("spark")
 
 BEGIN = datetime(2024, 6, 1, tzinfo=UTC)
 DDL = "user string, ts bigint, day string"

@@ -10,6 +10,7 @@ from mixedmode.job import Job, Source
 from mixedmode.process import KeyedCoProcessFunction
 from mixedmode.testing import (
     AggregateHarness,
+    ApplyChangesHarness,
     DeduplicateHarness,
     FunctionHarness,
     MapHarness,
@@ -46,6 +47,16 @@ MADE: list[tuple[Callable[..., Any], Mapping[str, Any]]] = [
     (AggregateHarness, {"aggregate": {"n": "count(*)"}, "schema": SCHEMA, "window": {"tumbling": "1h"}, **EVERY}),
     (DeduplicateHarness, {"keep": "first", "tie_break": "v", "within": "1h", "schema": SCHEMA, "key_by": "k", **EVERY}),
     (OverHarness, {"columns": {"n": "rank()"}, "tie_break": "v", "schema": SCHEMA, "key_by": "k", **EVERY}),
+    (
+        ApplyChangesHarness,
+        {
+            "changes": {"history": True},
+            "sequence_by": "v",
+            "schema": SCHEMA,
+            "key_by": "k",
+            **{name: value for name, value in EVERY.items() if name not in ("event_time", "out_of_orderness")},
+        },
+    ),
     (TopHarness, {"n": 2, "order_by": "v", "schema": SCHEMA, "key_by": "k", **EVERY}),
     (
         FunctionHarness,
