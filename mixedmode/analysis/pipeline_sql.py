@@ -48,9 +48,9 @@ class PipelineSql:
 
     def rows(self, name: str, known: Mapping[str, NamedRows]) -> NamedRows:
         """Return the rows of a query for its readers.  known: those of functions that it reads."""
-        timed: dict[str, Any] = {}
         if self._job.queries[name].changes is not None:  # rows that change have no event time
             return NamedRows(self._job.queries[name].name, frozenset(), frozenset())
+        timed: dict[str, Any] = {}
         for column in items_of(analysed(self._frame(name, known)).output()):
             if column.metadata().contains(_DELAY):
                 timed[str(column.name())] = column.metadata().getLong(_DELAY)

@@ -56,7 +56,7 @@ _SPAN = re.compile(
 _UNITS_MS = {"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _WHOLE = re.compile(r"\d{1,9}", re.ASCII)
 #: a default of lag: a number, a text, true or false
-_LITERAL = re.compile(r"[-+]?\d+(?:\.\d+)?|'[^'\\]*'|true|false", re.ASCII | re.IGNORECASE)
+_LITERAL = re.compile(r"-?\d+(?:\.\d+)?|'[^'\\]*'|true|false", re.ASCII | re.IGNORECASE)
 _FRAME = "rows between 9 preceding and current row"
 
 

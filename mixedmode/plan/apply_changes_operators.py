@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from mixedmode.config.apply_changes import ApplyChangesStep
+from mixedmode.config.apply_changes import VERSION_COLUMNS, ApplyChangesStep
 from mixedmode.config.spelling import did_you_mean
 from mixedmode.errors import InvalidJobError
 from mixedmode.operators.apply_changes import ApplyChangesOperator
@@ -19,7 +19,7 @@ __all__ = ["apply_changes_identity", "apply_changes_operator", "check_condition"
 def row_columns(step: ApplyChangesStep, columns: Sequence[str], where: Where) -> list[str]:
     """Return the columns of the records that rows have beside the key.  columns: of the records.
 
-    Raise InvalidJobError with every name that none of them has.
+    Raise InvalidJobError for a name that none of them has, and for one that history adds.
     """
     spec, keys = step.apply_changes, {name.lower() for name in step.key_columns}
     chosen = {name.lower() for name in spec.columns}
@@ -27,7 +27,16 @@ def row_columns(step: ApplyChangesStep, columns: Sequence[str], where: Where) ->
     for place, names in (("columns", spec.columns), ("except-columns", spec.except_columns)):
         _check_known(names, columns, where("apply-changes", place))
     kept = [name for name in columns if name.lower() not in dropped and (not chosen or name.lower() in chosen)]
-    return [name for name in kept if name.lower() not in keys]
+    row = [name for name in kept if name.lower() not in keys]
+    added = {name.lower() for name in VERSION_COLUMNS} if spec.history else set()
+    for name in row:
+        if name.lower() in added:
+            msg = (
+                f"{where('apply-changes', 'history')} adds a column of this name. Rename that of the records in a sql "
+                f"step before, or name it in except-columns. column={name}"
+            )
+            raise InvalidJobError(msg)
+    return row
 
 
 def check_condition(step: ApplyChangesStep, columns: RankedColumns, where: Where) -> None:

@@ -28,7 +28,7 @@ from mixedmode.plan.apply_changes_operators import (
     apply_changes_operator,
     check_condition,
 )
-from mixedmode.plan.fingerprint import aggregate_fingerprint, step_fingerprint
+from mixedmode.plan.fingerprint import Fingerprint, aggregate_fingerprint, step_fingerprint
 from mixedmode.plan.job_plan import JobPlan
 from mixedmode.plan.keyed_operators import StepColumns, Where, is_window_keyed
 from mixedmode.plan.over_operators import over_identity, over_operator
@@ -226,18 +226,8 @@ def over_stage(
     columns: what the step reads; computed: what it adds.
     """
     check_types(columns, where("over"))
-    return KeyedStage(
-        operator_id=operator_id(step, upstream.keyed_before),
-        reads=upstream.reads,
-        key_fields=columns.keys,
-        arguments=tuple(columns.arguments),
-        argument_types=tuple(columns.arguments.values()),
-        event_time=upstream.event_time,
-        is_changelog=False,
-        operator=over_operator(columns, computed, where, event_time=upstream.event_time),
-        identity=over_identity(step, columns),
-        delay_us=upstream.delay_us,
-    )
+    operator = over_operator(columns, computed, where, event_time=upstream.event_time)
+    return _of_appended_rows(step, upstream, columns, operator, over_identity(step, columns))
 
 
 def apply_changes_stage(step: ApplyChangesStep, upstream: Upstream, columns: RankedColumns, where: Where) -> KeyedStage:
@@ -248,6 +238,17 @@ def apply_changes_stage(step: ApplyChangesStep, upstream: Upstream, columns: Ran
     check_types(columns, where("apply-changes"))
     check_condition(step, columns, where)
     operator = apply_changes_operator(step, columns, where)
+    return _of_appended_rows(step, upstream, columns, operator, apply_changes_identity(columns, operator))
+
+
+def _of_appended_rows(
+    step: OverStep | ApplyChangesStep,
+    upstream: Upstream,
+    columns: RankedColumns,
+    operator: KeyedOperator,
+    identity: Fingerprint,
+) -> KeyedStage:
+    """Return the stage of a step that reads rows which never change."""
     return KeyedStage(
         operator_id=operator_id(step, upstream.keyed_before),
         reads=upstream.reads,
@@ -257,7 +258,7 @@ def apply_changes_stage(step: ApplyChangesStep, upstream: Upstream, columns: Ran
         event_time=upstream.event_time,
         is_changelog=False,
         operator=operator,
-        identity=apply_changes_identity(columns, operator),
+        identity=identity,
         delay_us=upstream.delay_us,
     )
 

@@ -50,13 +50,13 @@ def over_column(name: str, call: OverCall, columns: RankedColumns, where: str) -
 
 def _default(text: str, data_type: pa.DataType, where: str) -> pa.Scalar:
     """Return the default of a `lag` of values of this type. Raise InvalidJobError for a text of another type."""
-    is_text, is_flag = text.startswith("'"), text.lower() in ("true", "false")
-    fits = (
-        (is_text and pa.types.is_string(data_type))
-        or (is_flag and pa.types.is_boolean(data_type))
-        or (not is_text and not is_flag and (pa.types.is_integer(data_type) or pa.types.is_floating(data_type)))
-        or (not is_text and not is_flag and pa.types.is_decimal(data_type))
-    )
+    of_number = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+    if text.startswith("'"):
+        fits = pa.types.is_string(data_type)
+    elif text.lower() in ("true", "false"):
+        fits = pa.types.is_boolean(data_type)
+    else:
+        fits = any(is_of(data_type) for is_of in of_number)
     try:
         if fits:
             return pa.scalar(text.strip("'")).cast(data_type)

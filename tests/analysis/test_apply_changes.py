@@ -72,6 +72,13 @@ def test_what_does_not_fit_the_records_is_refused(more: dict[str, Any], problem:
         run_graph(changed(**more), {"s": []})
 
 
+def test_a_record_with_a_column_that_history_adds_is_refused() -> None:
+    source = Source.parquet("in", schema="id int, lsn bigint, `__start_at` bigint")
+    keyed = Job("changed", sources={"s": source}, mode="batch").key_by("id")
+    with pytest.raises(InvalidJobError, match=r"apply-changes.history adds a column of this name.*column=__start_at"):
+        run_graph(keyed.apply_changes(sequence_by="lsn", history=True), {"s": []})
+
+
 def test_a_sequence_that_has_no_order_is_refused() -> None:
     job = Job("changed", sources={"s": Source.parquet("in", schema=DDL)}, mode="batch")
     with pytest.raises(InvalidJobError, match="rows cannot be ordered by values of this type"):
